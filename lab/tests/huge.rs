@@ -5,7 +5,8 @@ use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
 use interleaf::vma::HugePolicy;
 use interleaf_lab::check::huge::{
-    SequenceCounts, all_collapses, all_huge, run_huge_cuts, run_huge_pair, run_sequence,
+    SequenceCounts, all_collapses, all_huge, all_pool, run_huge_cuts, run_huge_pair, run_pool_pair,
+    run_sequence,
 };
 use std::ops::Range;
 
@@ -65,4 +66,20 @@ fn a_collapse_beside_each_operation_loses_nothing_on_x86() {
 #[test]
 fn a_collapse_beside_each_operation_loses_nothing_on_aarch64() {
     collapses::<Aarch64>(200..220);
+}
+
+fn pool_pairs<F: Format>(seeds: Range<u64>) {
+    for pair in all_pool() {
+        run_pool_pair::<F>(pair, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
+    }
+}
+
+#[test]
+fn pairs_of_operations_on_the_reserved_pool_lose_nothing_on_x86() {
+    pool_pairs::<X86_64>(0..8);
+}
+
+#[test]
+fn pairs_of_operations_on_the_reserved_pool_lose_nothing_on_aarch64() {
+    pool_pairs::<Aarch64>(100..106);
 }

@@ -5,7 +5,7 @@ use crate::policy::{misplaced, policy};
 use crate::{Errno, MapFlags, Prot};
 use interleaf::machine::Machine;
 use interleaf::space::{AddressSpace, MapRequest, Place, Sharing};
-use interleaf::units::{PAGE_SIZE, VirtAddr};
+use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr};
 use interleaf::vma::{PolicyRequest, VmaFlags};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -38,19 +38,30 @@ pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequ
 }
 
 /// Flags that Linux's mmap has and this one has not yet, each with the error that says so: Linux's own where
-/// it has one, of a machine without reserved huge pages, and of a process that may lock no memory.
+/// it has one, of a process that may lock no memory.
 const NOT_YET: [(MapFlags, Errno); 3] = [
     (MapFlags::GROWSDOWN, Errno::EOPNOTSUPP),
-    (MapFlags::HUGETLB, Errno::ENOMEM),
+    (MapFlags::SHARED.union(MapFlags::HUGETLB), Errno::EOPNOTSUPP),
     (MapFlags::LOCKED, Errno::EPERM),
 ];
 
+/// The size of the huge pages that the flags of mmap ask for: log2 of its bytes in their upper bits, or none
+/// for the default. `None` for one that there is not. (Linux: `hstate_sizelog`.)
+const fn huge_page_size(flags: MapFlags) -> Option<PageSize> {
+    match flags.bits() >> MapFlags::HUGE_SHIFT & MapFlags::HUGE_MASK {
+        0 | 21 => Some(PageSize::Huge),
+        30 => Some(PageSize::Giant),
+        _ => None,
+    }
+}
+
 /// `mmap(addr, len, prot, flags, -1, 0)`.
 ///
-/// # Errors [`Errno::EBADF`] where the flags ask for a file; [`Errno::EOPNOTSUPP`] for a mapping that grows
-/// down, [`Errno::ENOMEM`] for huge pages of a pool and [`Errno::EPERM`] for locked memory, which are refused
-/// rather than ignored; else as [`AddressSpace::map`], and [`Errno::EINVAL`] where they say neither shared
-/// nor private.
+/// # Errors
+/// [`Errno::EBADF`] where the flags ask for a file; [`Errno::EOPNOTSUPP`] for a mapping that grows down and
+/// for shared huge pages of the reserved pool, and [`Errno::EPERM`] for locked memory, which are refused
+/// rather than ignored; else as [`AddressSpace::map`], or [`AddressSpace::map_huge_pool`], and
+/// [`Errno::EINVAL`] where they say neither shared nor private, or huge pages of a size that there is not.
 #[inline]
 pub fn mmap<M: Machine>(
     space: &AddressSpace<'_, M>,
@@ -67,6 +78,10 @@ pub fn mmap<M: Machine>(
         return Err(refused);
     }
     let (request, has_type) = map_request(addr, len_bytes, prot, flags);
+    if asked.contains(MapFlags::HUGETLB) {
+        let size = huge_page_size(asked).filter(|_| has_type).ok_or(Errno::EINVAL)?;
+        return Ok(space.map_huge_pool(&request, size)?);
+    }
     if !has_type {
         // Linux chooses the address first, so errors of that come first.
         space.choose_place(&request)?;

@@ -57,6 +57,10 @@ bitflags::bitflags! {
 impl MapFlags {
     /// The bits that hold shared or private.
     pub const TYPE: Self = Self::from_bits_retain(raw::MAP_TYPE);
+    /// Where log2 of the size of reserved huge pages lies; 0 is the default.
+    pub const HUGE_SHIFT: u32 = raw::MAP_HUGE_SHIFT;
+    /// The bits of that number.
+    pub const HUGE_MASK: u32 = raw::MAP_HUGE_MASK;
 }
 
 /// `mremap`: the new address is an argument.

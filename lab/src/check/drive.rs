@@ -47,7 +47,11 @@ impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
     fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
         self.space.fault(Fault { addr, access }).map(drop).map_err(|error| {
             self.why.set(Some(error));
-            if error == FaultError::NoMemory { Signal::Bus } else { Signal::Segv }
+            if matches!(error, FaultError::NoMemory | FaultError::PoolEmpty) {
+                Signal::Bus
+            } else {
+                Signal::Segv
+            }
         })
     }
 }

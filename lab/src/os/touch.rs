@@ -1,4 +1,4 @@
-//! Single-byte accesses that survive SIGSEGV, for the process that installed [`catch_segv`].
+//! Single-byte accesses that survive SIGSEGV and SIGBUS, for the process that installed [`catch_segv`].
 //!
 //! An access notes where to go on in `RESUME` and then touches memory with one instruction. If that faults,
 //! the handler puts the kernel's reason into the result register and lets the interrupted context continue
@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// signal handler only.
 static RESUME: AtomicU64 = AtomicU64::new(0);
 
-/// What [`read_byte`] and [`write_byte`] give for an access that was refused: this plus `si_code`.
+/// What [`read_byte`] and [`write_byte`] give for an access that was refused: this plus `si_code`, and
+/// [`BUS`].
 pub const REFUSED: u64 = 0x1_0000;
 /// `si_code`: nothing is mapped there.
 pub const UNMAPPED: u64 = 1;
@@ -19,7 +20,10 @@ pub const RIGHTS: u64 = 2;
 /// `si_code`: an address that no page could have.
 pub const SENSELESS: u64 = 0x80;
 
-/// Installs the handler for SIGSEGV in this process.
+/// Beside `si_code`: it was a SIGBUS.
+pub const BUS: u64 = 0x100;
+
+/// Installs the handler for SIGSEGV and SIGBUS in this process.
 pub fn catch_segv() {
     // SAFETY: an all-zero sigaction is a valid one; the handler has the signature that SA_SIGINFO asks for
     // and touches only its arguments and an atomic, which is allowed in a signal handler.
@@ -28,23 +32,26 @@ pub fn catch_segv() {
         let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_segv;
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO;
-        libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut());
+        for signal in [libc::SIGSEGV, libc::SIGBUS] {
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
     }
 }
 
-extern "C" fn on_segv(_signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn on_segv(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let resume = RESUME.swap(0, Relaxed);
     if resume == 0 {
         // A fault of our own making: no way on.
         // SAFETY: _exit is allowed in a signal handler and does not return.
         unsafe { libc::_exit(86) }
     }
+    let bus = if signal == libc::SIGBUS { BUS } else { 0 };
     // SAFETY: the kernel passes valid pointers to both, exclusive to this handler while it runs; RESUME was
     // non-zero, thus the interrupted code is the access below, which expects its result in RAX and goes on at
     // RESUME.
     unsafe {
         let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
-        registers[libc::REG_RAX as usize] = (REFUSED + (*info).si_code as u64) as i64;
+        registers[libc::REG_RAX as usize] = (REFUSED + bus + (*info).si_code as u64) as i64;
         registers[libc::REG_RIP as usize] = resume as i64;
     }
 }

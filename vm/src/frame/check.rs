@@ -7,7 +7,7 @@ use super::record::buddy_of;
 use super::zone::{Buddy, ORDERS, ZoneRange};
 use super::{FrameState, Kind, Memory};
 use crate::machine::Machine;
-use crate::units::{Order, Pfn, PfnRange};
+use crate::units::{Order, PageSize, Pfn, PfnRange};
 use core::fmt;
 
 /// Recounted numbers of frames, by state.
@@ -25,6 +25,8 @@ pub struct FrameCounts {
     pub pinned: u64,
     /// Free blocks by order.
     blocks: [u64; ORDERS],
+    /// Huge pages that the reserved pool has and nobody uses, by size.
+    pooled: [u64; 2],
 }
 
 /// The first contradiction that a recount found.
@@ -48,6 +50,8 @@ pub enum FrameCheckError {
     Exclusive(Pfn),
     /// The frame has more pins than references.
     Pinned(Pfn),
+    /// The reserved pool of this size does not have the huge pages that records say.
+    HugePool(PageSize),
     /// The counters of allocations and frees do not agree with the records.
     Counters,
 }
@@ -77,6 +81,11 @@ impl<M: Machine> Memory<'_, M> {
         }
         self.check_lists(&counts)?;
         self.check_caches(&counts)?;
+        for (size, pooled) in [PageSize::Huge, PageSize::Giant].into_iter().zip(counts.pooled) {
+            if !self.is_pool_sound(size, pooled) {
+                return Err(FrameCheckError::HugePool(size));
+            }
+        }
         let stats = self.stats();
         let all = counts.free + counts.cached + counts.allocated + counts.deferred;
         let deferred_agrees = stats.deferred == counts.deferred;
@@ -115,6 +124,9 @@ impl<M: Machine> Memory<'_, M> {
             }
             kind => {
                 counts.allocated += order.frames();
+                if kind == Kind::Taken && state.is_pooled() {
+                    counts.pooled[usize::from(order > Order::HUGE)] += 1;
+                }
                 if kind.is_counted() {
                     let pins = meta.pincount();
                     counts.pinned += u64::from(pins);
@@ -195,6 +207,9 @@ impl fmt::Display for FrameCheckError {
             FrameCheckError::Cached(pfn) => write!(f, "{pfn:?} is in a cache, its record disagrees"),
             FrameCheckError::Exclusive(pfn) => write!(f, "{pfn:?} is exclusive and mapped more than once"),
             FrameCheckError::Pinned(pfn) => write!(f, "{pfn:?} has more pins than references"),
+            FrameCheckError::HugePool(size) => {
+                write!(f, "the reserved pool of {size:?} disagrees with records")
+            }
             FrameCheckError::Counters => f.write_str("the counts do not agree with the records"),
         }
     }

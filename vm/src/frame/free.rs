@@ -15,7 +15,7 @@ use super::{BoundPool, FrameMeta, FrameState, Init, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Order, Pfn};
+use crate::units::{Order, Pfn, PfnRange};
 
 impl<M: Machine> Memory<'_, M> {
     /// Frees a frame that was taken and put to no use, whose bytes are as `init` says. Its owner calls this
@@ -33,7 +33,12 @@ impl<M: Machine> Memory<'_, M> {
             "{pfn:?} is freed while in use"
         );
         self.caches.get_cpu().spilled.add_own(order.frames());
-        self.zone_of(pfn).free(&self.table, pfn, order, init);
+        let zone = self.zone_of(pfn);
+        if order > Order::MAX {
+            let frames = PfnRange::new(pfn, pfn.add(order.frames()));
+            return zone.free_range(&self.table, frames, init);
+        }
+        zone.free(&self.table, pfn, order, init);
     }
 
     /// Frees a table that only the caller owns, and that no walk is in.
@@ -46,10 +51,21 @@ impl<M: Machine> Memory<'_, M> {
         let Some(meta) = self.meta(pfn) else { return self.refuse(pfn) };
         match meta.put() {
             Some(FrameState::TAKEN_FRAME) => self.free_to_cache(meta, pfn, Init::Dirty),
-            Some(left) if left.kind() == Kind::Taken => self.free_block(pfn, left.order(), Init::Dirty),
+            Some(left) if left.kind() == Kind::Taken => self.free_used_block(pfn, left),
             Some(_) => (),
             None => self.refuse(pfn),
         }
+    }
+
+    /// Frees a block whose last reference is gone: to its zone, or to the reserved pool.
+    #[cold]
+    #[inline(never)]
+    fn free_used_block(&self, pfn: Pfn, left: FrameState) {
+        if left.is_pooled() && !mutant!("pool.folio-freed-to-zone") {
+            return self.return_to_pool(pfn, left);
+        }
+        self.meta_of(pfn).set_state(FrameState::taken(left.order()));
+        self.free_block(pfn, left.order(), Init::Dirty);
     }
 
     /// Frees the frames of all pools that hold no object: those of indexes, and of values found by number.

@@ -25,6 +25,7 @@
 //! | `slab` | object pools |
 //! | `registry`, `held` | pool objects that are reached by a number; those that are held |
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
+//! | `huge_pool` | huge pages that are kept back from the zones: the reserved pool |
 //! | `huge_zero` | the huge zero page, and who uses it |
 //! | `reclaim` | memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
@@ -63,6 +64,7 @@ mod boot;
 mod check;
 mod free;
 mod held;
+mod huge_pool;
 mod huge_zero;
 mod index_pools;
 mod index_reserve;
@@ -87,6 +89,8 @@ pub use boot::{
 pub use boot::{RECORDS_WRITTEN, RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};
 pub(crate) use held::{HeldRegistry, Hold};
+pub use huge_pool::PoolCounts;
+pub(crate) use huge_pool::{NotTaken, PoolFolio, PoolTake};
 pub use huge_zero::HugeZeroOptions;
 pub(crate) use huge_zero::{HugeZeroUse, NoHugeZero, Taken};
 pub use index_pools::{IndexAllocator, IndexPools};

@@ -81,6 +81,10 @@ pub enum Marker {
     /// The slot mapped the frame, and owns that mapping until a flush has ended. It belongs to the edit that
     /// wrote it, which takes it out; a fault that meets it waits for that edit.
     PendingFree(Pfn),
+    /// No page yet, in a mapping of the reserved pool; the pool keeps one for this slot.
+    Reserved,
+    /// A fork had no page of the reserved pool to copy this one into: an access is a bus error.
+    Lost,
 }
 
 impl Marker {
@@ -93,13 +97,15 @@ impl Marker {
             Marker::Busy => 1,
             Marker::Unknown => 2,
             Marker::PendingFree(_) => 4,
+            Marker::Reserved => 7,
+            Marker::Lost => 8,
         }
     }
 
     /// Its payload, as a frame number is: 0 where it has none.
     pub const fn payload(self) -> u64 {
         match self {
-            Marker::Busy | Marker::Unknown => 0,
+            Marker::Busy | Marker::Unknown | Marker::Reserved | Marker::Lost => 0,
             Marker::PendingFree(pfn) => pfn.0,
         }
     }
@@ -110,6 +116,8 @@ impl Marker {
         match (kind, payload) {
             (1, 0) => Marker::Busy,
             (4, frame) => Marker::PendingFree(Pfn(frame)),
+            (7, 0) => Marker::Reserved,
+            (8, 0) => Marker::Lost,
             _ => Marker::Unknown,
         }
     }
@@ -123,7 +131,8 @@ impl Marker {
 /// 1. `encode(Entry::Absent, _) == 0`, and `decode(encode(e, l), l) == e` for every entry that level `l` can
 ///    hold.
 /// 2. The hardware never follows a word that decodes as `Absent` or `Marker`.
-/// 3. `write_protected(encode(Entry::Leaf(leaf), l), l)` is the word of the same leaf without `Rights::WRITE`.
+/// 3. `write_protected(encode(Entry::Leaf(leaf), l), l)` is the word of the same leaf without
+///    `Rights::WRITE`.
 pub trait Format: Sized + 'static {
     /// Name, for reports.
     const NAME: &'static str;

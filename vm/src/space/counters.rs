@@ -63,6 +63,8 @@ counters! {
     SpfCowUnprepared = "spf_cow_unprepared",
     /// Speculation gave up: a huge page is wanted, and no block was prepared for that.
     SpfHugeUnprepared = "spf_huge_unprepared",
+    /// Speculation gave up: the reserved pool has no huge page (only the locked path may report that).
+    SpfPoolEmpty = "spf_pool_empty",
     /// Huge pages installed by faults.
     ThpFaultAlloc = "thp_fault_alloc",
     /// Faults that got a base page because no block for a huge page was free.

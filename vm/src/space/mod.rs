@@ -86,8 +86,8 @@ pub struct AddressSpace<'v, M: Machine> {
     /// How far a fork has come. On a line of its own: a fork stores it at each table, write faults read it.
     fork: CacheAligned<ForkCursor<M::Cpu>>,
     /// Whether a leaf may be huge, or become so by a fault: given frames were mapped, or a mapping may
-    /// have huge pages. Written, once, under a [`RangeGuard`], before that can be; read under a guard of
-    /// any kind.
+    /// have huge pages; and whether an entry may be one of the reserved pool's. Each is written, once, under
+    /// a [`RangeGuard`], before that can be; read under a guard of any kind.
     has_huge_leaves: AtomicU64<M::Cpu>,
     /// A [`HugeRefusal`](crate::vma::HugeRefusal). Relaxed: advice to faults.
     huge_refusal: AtomicU64<M::Cpu>,

@@ -3,13 +3,13 @@
 use super::counters::{Counter, Counters, Totals};
 use super::rmap::AnonNodes;
 use crate::frame::{
-    BootError, BootMap, BootMemory, IndexAllocator, IndexPools, IndexReserve, Memory, RecordInit,
+    BootError, BootMap, BootMemory, IndexAllocator, IndexPools, IndexReserve, Memory, PoolCounts, RecordInit,
 };
 use crate::machine::Machine;
 use crate::object::{Object, Objects};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
-use crate::units::NodeMask;
+use crate::units::{NodeMask, PageSize};
 use crate::vma::{BackingId, HugePolicy, Vma, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
@@ -110,6 +110,12 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// What loads of untouched memory find, where huge pages are allowed.
     pub fn zero_page(&self) -> ZeroPagePolicy {
         self.zero_page
+    }
+
+    /// Makes the reserved pool one of `pages` huge pages of a size, as far as that can be, by helpers of each
+    /// node if there are any. Returns what it has then. (Linux: `nr_hugepages`.)
+    pub fn resize_huge_pool(&self, size: PageSize, pages: u64) -> PoolCounts {
+        self.memory.resize_huge_pool(size, pages, self.workers)
     }
 
     /// The machine that this runs on.

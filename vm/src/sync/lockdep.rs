@@ -28,6 +28,8 @@ pub const GATHER: Rank = Rank(24);
 pub const DRAIN: Rank = Rank(26);
 /// An object pool's shared list of slabs.
 pub const POOL: Rank = Rank(28);
+/// What the reserved pool of huge pages has, of one size.
+pub const HUGE_POOL: Rank = Rank(30);
 /// A zone's free blocks.
 pub const ZONE: Rank = Rank(32);
 /// RCU's list of orphaned garbage.

@@ -51,7 +51,7 @@ pub(crate) fn install_given<'f, M: Machine + 'f>(
 }
 
 /// The table of `level` on the way to the page, locked. Tables that are missing are linked.
-fn table_at<'t, 'f, M: Machine + 'f>(
+pub(super) fn table_at<'t, 'f, M: Machine + 'f>(
     tree: &'t PageTable<'_, M>,
     page: Vpn,
     level: Level,

@@ -9,7 +9,7 @@ use crate::machine::{Entry, Leaf, Machine, Marker};
 use crate::units::{Order, PAGE_SIZE, PhysAddr, Rights, Vpn};
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// Maps the block by one leaf in a slot that is absent, or marked busy.
+    /// Maps the block by one leaf in a slot that is absent, or marked busy or reserved.
     ///
     /// # Panics
     /// Where a leaf of this level does not map as many frames, the slot is the platform's or holds anything
@@ -19,7 +19,8 @@ impl<M: Machine> LockedTable<'_, M> {
         let fits = self.level().leaf_size().is_some_and(|size| size.order() == folio.order());
         assert!(fits, "a leaf of {:?} in a table of {:?}", folio.order(), self.level());
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
-        let is_free = matches!(self.entry(slot), Entry::Absent | Entry::Marker(Marker::Busy));
+        let is_free =
+            matches!(self.entry(slot), Entry::Absent | Entry::Marker(Marker::Busy | Marker::Reserved));
         assert!(is_free, "something is mapped there");
         let pfn = folio.into_entry(self.table.tree.memory);
         self.put(slot, Entry::Leaf(bits.leaf(pfn, true)));

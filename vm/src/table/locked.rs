@@ -179,18 +179,19 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Puts a marker that owns nothing into a slot that owns nothing: absent, the zero page, or another such
-    /// marker. `false`, and no change, where the slot or the marker owns a frame or a table. A translation
+    /// marker. `false`, and no change, where the slot or the marker owns a frame or a table, or a huge page
+    /// is set aside for it. A translation
     /// that the slot had may be cached, and is for the caller to flush.
     ///
     /// # Panics
     /// Where the slot is the platform's.
     pub fn mark(&mut self, slot: usize, marker: Marker) -> bool {
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
-        if matches!(marker, Marker::PendingFree(_)) {
+        if matches!(marker, Marker::PendingFree(_) | Marker::Reserved) {
             return false;
         }
         match self.entry(slot) {
-            Entry::Marker(Marker::PendingFree(_)) => return false,
+            Entry::Marker(Marker::PendingFree(_) | Marker::Reserved) => return false,
             Entry::Absent | Entry::Marker(_) => self.put(slot, Entry::Marker(marker)),
             Entry::Leaf(leaf) if !leaf.owned => drop(self.replace(slot, Entry::Marker(marker))),
             Entry::Leaf(_) | Entry::Table(_) => return false,

@@ -4,7 +4,7 @@ use super::{EntryRef, LeafBits, LockedTable};
 use crate::frame::{FrameMeta, Kind, Memory, PinnedFrame};
 use crate::machine::{Entry, Format, Machine};
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Access, Level, Pfn, Rights};
+use crate::units::{Access, Level, Pfn, Rights, Vpn};
 
 impl<M: Machine> LockedTable<'_, M> {
     /// The frame that `slot` maps, if the page keeps that frame while somebody has a reference to it: user
@@ -54,7 +54,7 @@ pub enum FastPinRefusal {
     NotAllowed,
     /// The entry owns no frame: the zero page, and frames that were given, of any size.
     NotOwned,
-    /// A huge page: pins are of base pages, so it is split first.
+    /// A transparent huge page: pins are of base pages, so it is split first.
     Huge,
     /// The frame is not *exclusive*, may be discarded, was freed meanwhile, or has too many references.
     NotPinnable,
@@ -99,18 +99,44 @@ impl<M: Machine> EntryRef<'_, '_, M> {
             return Err(FastPinRefusal::Huge);
         }
         let pinned = memory.try_pin(leaf.pfn).ok_or(FastPinRefusal::NotPinnable)?;
-        let cell = self.table.word(self.slot);
         let used = M::Format::used(self.word, access == Access::Write && !mutant!("pin.fast-dirty-not-set"));
+        let is_same = self.is_same_after_use(used);
+        if is_same { Ok(pinned) } else { Err(FastPinRefusal::EntryChanged) }
+    }
+
+    /// As [`try_pin`](Self::try_pin), which refused it as huge: pins the frame of `page` in a huge page of
+    /// the reserved pool.
+    ///
+    /// # Errors
+    /// As of that; [`FastPinRefusal::Huge`] where it is another huge page.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn try_pin_in_pool<'m>(
+        &self,
+        memory: &'m Memory<'m, M>,
+        page: Vpn,
+        access: Access,
+    ) -> Result<PinnedFrame<'m, M>, FastPinRefusal> {
+        let Entry::Leaf(leaf) = self.entry() else { return Err(FastPinRefusal::NotPresent) };
+        let part = page.0 & (self.table.level().entry_pages() - 1);
+        let pinned = memory.try_pin_part(leaf.pfn, part).ok_or(FastPinRefusal::Huge)?;
+        let used = M::Format::used(self.word, access == Access::Write);
+        if self.is_same_after_use(used) { Ok(pinned) } else { Err(FastPinRefusal::EntryChanged) }
+    }
+
+    /// Whether the entry is what the walk read, and the bits of `used` are set in it now.
+    #[inline(always)]
+    fn is_same_after_use(&self, used: u64) -> bool {
+        let cell = self.table.word(self.slot);
         // Relaxed: the read-modify-write of the reference acquires, and what else is in the entry was
         // acquired by the walk.
-        let is_same = if used == self.word {
+        if used == self.word {
             cell.load(Relaxed) == self.word || mutant!("pin.fast-not-compared")
         } else if mutant!("pin.fast-marked-by-store") {
             cell.store(used, Relaxed);
             true
         } else {
             cell.compare_exchange(self.word, used, Relaxed, Relaxed).is_ok()
-        };
-        if is_same { Ok(pinned) } else { Err(FastPinRefusal::EntryChanged) }
+        }
     }
 }

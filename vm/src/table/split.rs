@@ -27,8 +27,10 @@ impl<M: Machine> LockedTable<'_, M> {
         let (Entry::Leaf(leaf), Some(below)) = (self.entry(slot), self.level().below()) else {
             return Err(table);
         };
-        // Blocks are split into frames: a table of blocks would need records that none has.
-        if leaf.owned && below != Level::Pte || self.table.is_platforms(slot) {
+        // Blocks are split into frames: a table of blocks would need records that none has. Those of the
+        // reserved pool are never split.
+        let is_whole = leaf.owned && below != Level::Pte || self.is_of_pool(slot);
+        if self.table.is_platforms(slot) || is_whole {
             return Err(table);
         }
         let mut parts = UnlinkedTable::of_level(table, below);
@@ -134,6 +136,8 @@ pub(crate) fn split_at<'f, M: Machine + 'f>(
             continue;
         };
         match table.entry(slot) {
+            // No change is about to cut it: that was refused.
+            Entry::Leaf(_) if table.is_of_pool(slot) => return true,
             Entry::Leaf(_) => {}
             // Linked since the walk.
             Entry::Table(_) => continue,

@@ -1,6 +1,6 @@
 //! The attributes of a mapping, as a plain value.
 
-use super::{AnonId, BackingId, Policy, VmaFlags};
+use super::{AnonId, BackingId, Policy, PoolBacking, VmaFlags};
 use crate::units::{Pfn, Rights, Vpn, VpnRange};
 
 /// The attributes of a mapping. A mapping never changes; it is replaced by others made from such values.
@@ -43,6 +43,21 @@ impl VmaAttributes {
     /// The frame of its first page, where it maps frames that were given.
     pub fn given(&self) -> Option<Pfn> {
         self.backing.and_then(BackingId::as_given).map(|_| Pfn(self.offset))
+    }
+
+    /// What it has of the reserved pool, if it maps that.
+    pub fn pool(&self) -> Option<PoolBacking> {
+        self.backing.and_then(BackingId::as_pool)
+    }
+
+    /// Whether the pages `part` of it may become a mapping of their own: huge pages of the reserved pool are
+    /// never cut. (Linux: `may_split`.)
+    pub fn may_be_cut(&self, part: VpnRange) -> bool {
+        let part = part.intersect(self.range);
+        let unit = self.pool().map_or(1, |pool| pool.size.pages());
+        let is_end = |page: Vpn| page == self.range.start || page == self.range.end;
+        let is_whole = |page: Vpn| is_end(page) || page.0.is_multiple_of(unit);
+        is_whole(part.start) && is_whole(part.end) || mutant!("pool.page-cut")
     }
 
     /// The rights that its entries may have.

@@ -122,6 +122,16 @@ impl VmaFlags {
         (asked & Self::REQUESTABLE.difference(PRIVATE_ONLY)) | Self::SHARED | Self::MAY_ACCESS
     }
 
+    /// The flags of a new private mapping of the reserved pool, likewise. It is not counted as committed: the
+    /// pool has an account of its own. It does not grow, and its pages are huge whatever the advice.
+    pub fn new_pool(asked: Self) -> Self {
+        const WITHOUT: VmaFlags = VmaFlags::GROWS_DOWN
+            .union(VmaFlags::WIPE_ON_FORK)
+            .union(VmaFlags::HUGE_PAGE)
+            .union(VmaFlags::NO_HUGE_PAGE);
+        (asked & Self::REQUESTABLE.difference(WITHOUT)) | Self::MAY_ACCESS
+    }
+
     /// The flags of heap memory, which brk grows: always counted as committed.
     pub fn heap() -> Self {
         Self::READ | Self::WRITE | Self::MAY_ACCESS | Self::ACCOUNT

@@ -6,20 +6,44 @@ use core::fmt;
 use core::num::NonZeroU64;
 
 /// What pages are filled from: a file, or an object shared by name or by fork. Opaque here; the address space
-/// interprets it. Or frames that were [given](Self::given), which are present from the start; no object has
-/// such a number.
+/// interprets it. Or frames that were [given](Self::given), which are present from the start, or the
+/// [reserved pool](Self::of_pool); no object has such a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct BackingId(pub NonZeroU64);
 
 impl BackingId {
-    /// Numbers of objects lie below.
+    /// Numbers of objects lie below both.
     const GIVEN: NonZeroU64 = NonZeroU64::new(1 << 63).unwrap();
+    const POOL: NonZeroU64 = NonZeroU64::new(1 << 62).unwrap();
 
     /// Frames that were given: the mapping's offset is its first frame. Leaves are cached as `cache` says and
     /// have at most this size.
     pub const fn given(cache: CacheType, largest: PageSize) -> Self {
         Self(Self::GIVEN.saturating_add((cache as u64) << 8 | largest as u64))
+    }
+
+    /// Private memory of huge pages of the reserved pool.
+    pub const fn of_pool(pool: PoolBacking) -> Self {
+        Self(Self::POOL.saturating_add((pool.reserves as u64) << 8 | pool.size as u64))
+    }
+
+    /// What a mapping of the reserved pool has; `None` for any other backing.
+    pub const fn as_pool(self) -> Option<PoolBacking> {
+        let bits = self.0.get();
+        if bits & (Self::GIVEN.get() | Self::POOL.get()) != Self::POOL.get() {
+            return None;
+        }
+        let size = if bits as u8 == PageSize::Giant as u8 { PageSize::Giant } else { PageSize::Huge };
+        Some(PoolBacking { size, reserves: bits >> 8 & 1 == 1 })
+    }
+
+    /// The backing of a mapping that a fork makes of one with this backing: nothing is set aside for a child.
+    pub(crate) const fn inherited(self) -> Self {
+        match self.as_pool() {
+            Some(pool) => Self::of_pool(PoolBacking { reserves: false, ..pool }),
+            None => self,
+        }
     }
 
     /// How leaves of given frames are cached, and their largest size; `None` for an object.
@@ -39,6 +63,15 @@ impl BackingId {
         };
         Some((cache, largest))
     }
+}
+
+/// A mapping of the reserved pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PoolBacking {
+    /// The size of its pages: not that of base pages.
+    pub size: PageSize,
+    /// Whether a huge page is set aside for each page that has none.
+    pub reserves: bool,
 }
 
 /// The identity of a mapping's private copies (Linux: `anon_vma`).

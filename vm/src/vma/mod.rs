@@ -31,6 +31,7 @@
 //! | [`VmaFlags`], [`FlagAdvice`] | access rights and advice |
 //! | [`VmaAttributes`] | the attributes of a mapping, as a value |
 //! | [`AnonId`], [`BackingId`] | identity of its private copies; backing of its pages |
+//! | [`PoolBacking`] | what it has of the reserved pool |
 //! | [`Policy`], [`PolicyRequest`] | the NUMA nodes that its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy or frozen |
 //! | [`HugePolicy`], [`HugeRefusal`], [`order_to_try`] | which pages may be huge |
@@ -64,13 +65,13 @@ pub use attributes::{VmaAttributes, same_for_fault};
 pub use check::{Flaw, check};
 pub use collapse::{CollapseLimits, CollapseRefusal, RegionCounts, Requester, may_collapse, refuse_counts};
 pub(crate) use decide::inherit;
-pub use decide::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, place};
+pub use decide::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, place, place_aligned};
 pub use decide::{Change, change, change_policy, cut, split};
 pub use decide::{Charge, Protection, protect};
 pub use decide::{Merged, joins, merge, reusable_anon};
 pub use flags::{FlagAdvice, VmaFlags};
 pub use huge::{HugePolicy, HugeRefusal, order_to_try, pages_of};
-pub use identity::{AnonId, BackingId};
+pub use identity::{AnonId, BackingId, PoolBacking};
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
 pub use record::{MAX_MAPPINGS, TreeGaps, Vma, VmaState, VmaTree};
 pub use zero::ZeroPagePolicy;

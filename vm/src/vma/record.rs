@@ -34,7 +34,7 @@ use crate::index::{IndexItem, RangeIndex, Ranged};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Plain, ReadGuard};
-use crate::units::{CACHE_LINE, Rights, Vpn, VpnRange};
+use crate::units::{CACHE_LINE, PageSize, Rights, Vpn, VpnRange};
 use core::fmt;
 
 /// The state of a mapping's record.
@@ -127,6 +127,12 @@ impl<C: Cpu> Vma<C> {
     /// Whether it maps frames that were given.
     pub fn is_given(&self) -> bool {
         self.backing.get().is_some_and(|backing| backing.as_given().is_some())
+    }
+
+    /// The size of its pages, if it maps the reserved pool.
+    #[inline]
+    pub fn pool_size(&self) -> Option<PageSize> {
+        self.backing.get().and_then(BackingId::as_pool).map(|pool| pool.size)
     }
 
     /// The backing of its pages; `None` for private anonymous memory.

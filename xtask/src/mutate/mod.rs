@@ -30,6 +30,7 @@ mod list_index;
 mod list_jobs;
 mod list_mapper;
 mod list_memory;
+mod list_pool;
 mod list_rmap;
 mod list_teardown;
 mod list_thp;
@@ -88,6 +89,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_mapper::ALL)
         .chain(list_teardown::ALL)
         .chain(list_rmap::ALL)
+        .chain(list_pool::ALL)
 }
 
 /// Plays the mutations whose points stand after `--only`, or all of them; with `--write` before, their rows

@@ -4,7 +4,7 @@
 use super::vma::odd_attributes;
 use crate::odd::{self, NUMBERS, PAGE_SIZES};
 use crate::{call, called};
-use interleaf::units::{VirtAddr, Vpn, VpnRange};
+use interleaf::units::{PageSize, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{self, Areas, Change, Direction, Gaps, Placement, Policy, Search, VmaFlags};
 
 /// Calls every function of the module.
@@ -98,5 +98,8 @@ fn places() {
 fn find(placement: &Placement) {
     for at in [None, Some(Vpn(0)), Some(Vpn(u64::MAX)), placement.hint] {
         call!(vma::place, &Lies(at), placement);
+        for size in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
+            call!(vma::place_aligned, &Lies(at), placement, size);
+        }
     }
 }

@@ -41,6 +41,7 @@ pub fn run() {
                 [0, 1, 15, 16, 255].map(|zone| call!(FrameState::free, zone, order, init)).iter().flatten(),
             );
             states.extend(call!(FrameState::taken, order));
+            states.extend(call!(FrameState::pooled, order, init));
         }
     }
     let mut seen = HashSet::new();
@@ -64,6 +65,8 @@ fn look_at(state: FrameState) {
     call!(FrameState::is_lazyfree, state);
     call!(FrameState::is_dirty, state);
     call!(FrameState::may_lie_inside, state);
+    call!(FrameState::is_pooled, state);
+    call!(FrameState::restores, state);
     for zone in [0, 1, 15, 16, 255] {
         call!(FrameState::is_free_block, state, zone, Order(255));
     }
@@ -81,6 +84,7 @@ fn next(state: FrameState) -> Vec<FrameState> {
     next.push(call!(FrameState::shared, state));
     next.push(call!(FrameState::unshared, state));
     next.push(call!(FrameState::split, state));
+    next.push(call!(FrameState::restoring, state));
     next.push(call!(FrameState::attached, state));
     next.push(call!(FrameState::detached, state));
     next.push(call!(FrameState::with_lazyfree, state, true));

@@ -39,6 +39,7 @@ pub fn run() {
         with_space(machine, vm, |space| super::pin::copies(vm, space));
         with_space(machine, vm, |space| shared(vm, space));
         with_space(machine, vm, |space| super::given::run(machine, space));
+        with_space(machine, vm, |space| super::huge_pool::run(vm, space));
     });
     with_vm(orders);
     on_lost_cpu(forgotten);

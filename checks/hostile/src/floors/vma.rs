@@ -7,7 +7,8 @@ use interleaf::machine::CacheType;
 use interleaf::units::{NodeMask, Order, PageSize, Vpn, VpnRange};
 use interleaf::vma::{self, CollapseLimits, HugePolicy, HugeRefusal, RegionCounts, Requester, Vma, VmaState};
 use interleaf::vma::{
-    AnonId, BackingId, FlagAdvice, Policy, PolicyFlags, PolicyMode, PolicyRequest, VmaAttributes, VmaFlags,
+    AnonId, BackingId, FlagAdvice, Policy, PolicyFlags, PolicyMode, PolicyRequest, PoolBacking,
+    VmaAttributes, VmaFlags,
 };
 use interleaf_lab::machine::host::Host;
 
@@ -45,6 +46,7 @@ fn flags() {
         call!(VmaFlags::commits_memory, flags);
         call!(VmaFlags::new_anonymous, flags);
         call!(VmaFlags::new_shared, flags);
+        call!(VmaFlags::new_pool, flags);
         for access in NUMBERS {
             call!(VmaFlags::with_access, flags, VmaFlags::from_bits_retain(access as u32));
         }
@@ -93,6 +95,15 @@ fn attributes() {
                 assert_eq!(given.as_given(), Some((cache, size)));
             }
         }
+        for (size, reserves) in [(PageSize::Huge, true), (PageSize::Giant, false)] {
+            let pool = PoolBacking { size, reserves };
+            let of_pool = call!(BackingId::of_pool, pool).expect("a number");
+            assert_eq!((of_pool.as_pool(), of_pool.as_given()), (Some(pool), None));
+            let one = VmaAttributes { backing: Some(of_pool), ..one };
+            call!(VmaAttributes::may_be_cut, &one, VpnRange { start: Vpn(u64::MAX), end: Vpn(0) });
+        }
+        assert_eq!(call!(BackingId::as_pool, backing), Some(None));
+        call!(VmaAttributes::pool, &one);
         call!(BackingId::as_given, backing);
         call!(VmaAttributes::given, &one);
         call!(VmaAttributes::backed, one.range, one.flags, backing, one.offset);
@@ -184,6 +195,7 @@ fn records() {
             call!(Vma::rights, &record);
             call!(Vma::is_private_anonymous, &record);
             call!(Vma::is_given, &record);
+            call!(Vma::pool_size, &record);
             for page in [Vpn(0), one.range.start, one.range.end, Vpn(u64::MAX)] {
                 call!(Vma::contains, &record, page);
                 call!(Vma::frame_offset, &record, page);

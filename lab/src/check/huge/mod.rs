@@ -6,12 +6,15 @@
 //! | `sequence` | random calls; answers, contents and residency against the model |
 //! | `residency` | which pages are there, as the obvious rules of huge pages say |
 //! | `pairs` | two CPUs at once on huge pages |
+//! | `pool_pairs` | two CPUs at once on memory of the reserved pool |
 
 mod pairs;
+mod pool_pairs;
 mod residency;
 mod sequence;
 
 pub use pairs::{HugeOperation, all_collapses, all_huge, run_huge_cuts, run_huge_pair};
+pub use pool_pairs::{PoolOperation, all_pool, run_pool_pair};
 pub use sequence::{SequenceCounts, run_sequence};
 
 use super::calls::PAGE;

@@ -4,15 +4,36 @@ use super::system::{QuiescentSystem, require};
 use super::walk::{Seen, each_entry};
 use crate::machine::soft::Flavour;
 use interleaf::frame::Kind;
-use interleaf::machine::{Entry, Format, Leaf, Machine};
+use interleaf::machine::{Entry, Format, Leaf, Machine, Marker};
 use interleaf::space::AddressSpace;
-use interleaf::units::{Level, Pfn, Rights, Vpn, VpnRange};
-use interleaf::vma::VmaAttributes;
+use interleaf::units::{Level, PageSize, Pfn, Rights, Vpn, VpnRange};
+use interleaf::vma::{PoolBacking, VmaAttributes};
 
 /// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than
 /// it does, and never to write the zero page; nothing is left half done.
 pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
-    system.spaces.iter().try_for_each(|space| check_space(space))
+    system.spaces.iter().try_for_each(|space| check_space(space))?;
+    [PageSize::Huge, PageSize::Giant].into_iter().try_for_each(|size| check_promises(system, size))
+}
+
+/// The reserved pool has set aside as many pages of a size as entries say so.
+fn check_promises<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    size: PageSize,
+) -> Result<(), String> {
+    let mut entries = 0;
+    for space in system.spaces {
+        each_entry(space, |seen| {
+            let reserved = Entry::Marker(Marker::Reserved);
+            if let Seen::Entry { level, entry, .. } = seen {
+                entries += u64::from(level == size.level() && entry == reserved);
+            }
+        });
+    }
+    let counts = system.vm.memory().huge_pool(size);
+    require(counts.reserved == entries, || {
+        format!("{entries} entries of {size:?} are promised pages: {counts:?}")
+    })
 }
 
 fn check_space<M: Machine>(space: &AddressSpace<'_, M>) -> Result<(), String> {
@@ -50,10 +71,15 @@ fn check_entry<M: Machine>(
     (page, level): (Vpn, Level),
     entry: Entry,
 ) -> Result<(), String> {
-    let Entry::Leaf(leaf) = entry else { return Err(format!("{entry:?} was left at {page:?}")) };
     let Some(vma) = mappings.iter().find(|vma| vma.range.contains(page)) else {
-        return Err(format!("{leaf:?} at {page:?}, where nothing is mapped"));
+        return Err(format!("{entry:?} at {page:?}, where nothing is mapped"));
     };
+    if let Entry::Marker(marker @ (Marker::Reserved | Marker::Lost)) = entry {
+        let may_be =
+            |pool: PoolBacking| pool.size.level() == level && (marker == Marker::Lost || pool.reserves);
+        return require(vma.pool().is_some_and(may_be), || format!("{marker:?} at {page:?} in {vma:?}"));
+    }
+    let Entry::Leaf(leaf) = entry else { return Err(format!("{entry:?} was left at {page:?}")) };
     let inside = VpnRange::new(page, page.add(level.entry_pages()));
     let is_covered =
         mappings.iter().map(|vma| vma.range.intersect(inside).len()).sum::<u64>() == inside.len();
@@ -87,7 +113,8 @@ fn check_leaf<M: Machine>(
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
     }
     let kind = memory.meta(leaf.pfn).map(|meta| meta.state().kind());
-    let due = if vma.backing.is_some() { Kind::File } else { Kind::User };
+    let is_anonymous = vma.backing.is_none() || vma.pool().is_some();
+    let due = if is_anonymous { Kind::User } else { Kind::File };
     require(kind == Some(due), || format!("{leaf:?} shows a frame of kind {kind:?}"))?;
     let order = memory.meta(leaf.pfn).map(|meta| meta.state().order());
     let size = level.leaf_size().map(|size| size.order());

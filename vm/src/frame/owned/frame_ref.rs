@@ -25,9 +25,9 @@
 //! In the other order CPU 1 finds a mapcount of 1, and puts its own reference; CPU 0 lowers 2 to 1, and puts
 //! none. The order of the two read-modify-writes of the mapcount decides.
 
-use crate::frame::{Kind, Memory, NotMappedAgain};
+use crate::frame::{FrameState, Kind, MAX_PHYS_BITS, Memory, NotMappedAgain};
 use crate::machine::Machine;
-use crate::units::{PAGE_SIZE, Pfn, PhysAddr};
+use crate::units::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
 use core::mem::ManuallyDrop;
 
@@ -51,7 +51,37 @@ pub struct MappedFrame<'m, M: Machine> {
 /// A reference whose frame is pinned: a fork that comes later does not share it. Dropping it unpins and
 /// lowers the refcount. (Linux: `FOLL_PIN`.)
 pub struct PinnedFrame<'m, M: Machine> {
-    frame: FrameRef<'m, M>,
+    /// Invariant: the frame is one of a block of user memory of `memory`, of this order; one of the
+    /// references and one of the pins of the block are this value's.
+    memory: &'m Memory<'m, M>,
+    frame: PinnedPart,
+}
+
+/// A frame of a block, and the order of the block above it: one word.
+#[derive(Clone, Copy)]
+struct PinnedPart(u64);
+
+/// Frame numbers lie below.
+const ORDER_SHIFT: u32 = 56;
+const _: () = assert!(MAX_PHYS_BITS - PAGE_SHIFT <= ORDER_SHIFT);
+
+impl PinnedPart {
+    #[inline(always)]
+    const fn new(pfn: Pfn, order: Order) -> Self {
+        Self(pfn.0 | (order.0 as u64) << ORDER_SHIFT)
+    }
+
+    /// The frame.
+    #[inline(always)]
+    const fn pfn(self) -> Pfn {
+        Pfn(self.0 & ((1 << ORDER_SHIFT) - 1))
+    }
+
+    /// The first frame of its block, which has the counts.
+    #[inline(always)]
+    const fn head(self) -> Pfn {
+        Pfn(self.pfn().0 & (u64::MAX << (self.0 >> ORDER_SHIFT)))
+    }
 }
 
 /// A frame of user memory, as long as somebody has a reference or a mapping: its bytes may be copied, and are
@@ -68,7 +98,7 @@ impl<M: Machine> UserFrame<'_, M> {
     /// # Panics
     /// Where it is one of another memory.
     #[track_caller]
-    pub(super) fn pfn_in(&self, memory: &Memory<'_, M>) -> Pfn {
+    pub(in crate::frame) fn pfn_in(&self, memory: &Memory<'_, M>) -> Pfn {
         assert!(memory.is(self.memory), "a frame of another memory");
         self.pfn
     }
@@ -112,7 +142,22 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         if !self.memory.meta_of(self.pfn).pin() {
             return Err(self);
         }
-        Ok(PinnedFrame { frame: self })
+        let frame = ManuallyDrop::new(self);
+        Ok(PinnedFrame { memory: frame.memory, frame: PinnedPart::new(frame.pfn, Order::BASE) })
+    }
+
+    /// As [`pin`](Self::pin), of a frame of the block of the reserved pool whose first frame this is: the one
+    /// `part` after it, in terms of the block.
+    ///
+    /// # Panics
+    /// Where the block has no such frame.
+    pub(crate) fn pin_part(self, part: u64) -> Result<PinnedFrame<'m, M>, Self> {
+        let state = self.memory.meta_of(self.pfn).state();
+        // With the reference the block stays as it is: those of the pool are never split.
+        assert!(state.is_pooled() && part < state.order().frames(), "{state:?} has no part {part}");
+        let mut pinned = self.pin()?;
+        pinned.frame = PinnedPart::new(pinned.frame.pfn().add(part), state.order());
+        Ok(pinned)
     }
 
     /// Copies bytes of the frame, from `offset` on. Those that are written meanwhile are copied as they were
@@ -187,7 +232,7 @@ impl<'m, M: Machine> MappedFrame<'m, M> {
 impl<'m, M: Machine> PinnedFrame<'m, M> {
     /// The number of the frame.
     pub fn pfn(&self) -> Pfn {
-        self.frame.pfn
+        self.frame.pfn()
     }
 }
 
@@ -197,9 +242,10 @@ impl<M: Machine> PinnedFrame<'_, M> {
     /// # Panics
     /// Where they do not lie in the frame.
     pub(crate) fn write(&self, offset: usize, from: &[u8]) {
-        let to = byte_of(self.frame.pfn, offset, from.len());
-        // SAFETY: as in `FrameRef::read`.
-        unsafe { self.frame.memory.machine().copy_in(from, to) };
+        let to = byte_of(self.frame.pfn(), offset, from.len());
+        // SAFETY: as in `FrameRef::read`: the frame is one of a block of user memory, which the reference
+        // keeps.
+        unsafe { self.memory.machine().copy_in(from, to) };
     }
 }
 
@@ -226,6 +272,22 @@ impl<M: Machine> Memory<'_, M> {
     pub(crate) fn try_pin(&self, pfn: Pfn) -> Option<PinnedFrame<'_, M>> {
         let frame = self.meta(pfn)?.try_get_to_pin().then(|| FrameRef::new(self, pfn))?;
         frame.pin().ok()
+    }
+
+    /// As [`try_pin`](Self::try_pin), of the frame `part` of the block of the reserved pool that begins at
+    /// `head`. `None` also where there is no such block (any more).
+    pub(crate) fn try_pin_part(&self, head: Pfn, part: u64) -> Option<PinnedFrame<'_, M>> {
+        let meta = self.meta(head)?;
+        let has_part = |state: FrameState| state.is_pooled() && part < state.order().frames();
+        if !has_part(meta.state()) || !meta.try_get_to_pin() {
+            return None;
+        }
+        let frame = FrameRef::new(self, head);
+        // It may be another block than a moment ago; from now on it is this one.
+        if !has_part(meta.state()) {
+            return None;
+        }
+        frame.pin_part(part).ok()
     }
 
     /// One mapping more of user memory that an entry maps already. It is not *exclusive* afterwards.
@@ -262,7 +324,9 @@ impl<M: Machine> Drop for MappedFrame<'_, M> {
 
 impl<M: Machine> Drop for PinnedFrame<'_, M> {
     fn drop(&mut self) {
-        self.frame.memory.meta_of(self.frame.pfn).unpin();
+        let head = self.frame.head();
+        self.memory.meta_of(head).unpin();
+        self.memory.put(head);
     }
 }
 
@@ -280,6 +344,6 @@ impl<M: Machine> fmt::Debug for MappedFrame<'_, M> {
 
 impl<M: Machine> fmt::Debug for PinnedFrame<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pinned {:?}", self.frame)
+        write!(f, "pinned {:?}", self.frame.pfn())
     }
 }

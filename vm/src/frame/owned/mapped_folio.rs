@@ -93,7 +93,12 @@ impl<'m, M: Machine> ZeroedFolio<'m, M> {
 
 impl<'m, M: Machine> MappedFolio<'m, M> {
     /// A block that the caller owned, and gives up, put to use.
-    pub(super) fn new(memory: &'m Memory<'m, M>, pfn: Pfn, order: Order, birth: Option<Birth>) -> Self {
+    pub(in crate::frame) fn new(
+        memory: &'m Memory<'m, M>,
+        pfn: Pfn,
+        order: Order,
+        birth: Option<Birth>,
+    ) -> Self {
         memory.meta_of(pfn).become_mapped_block(birth);
         Self { memory, pfn, order }
     }

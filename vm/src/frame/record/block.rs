@@ -26,6 +26,13 @@ impl<C: Cpu> FrameMeta<C> {
         split.expect("what is split is a block of exclusive user memory").is_lazyfree()
     }
 
+    /// Marks a block of the reserved pool as one that goes back to be kept for the entry that mapped it.
+    /// `false` where somebody else has a reference. A read-modify-write, after the entry was replaced: a pin
+    /// without a lock has its reference before it, which refuses this, or finds the entry changed.
+    pub(in crate::frame) fn begin_restore(&self) -> bool {
+        self.step_shared(FrameState::restoring).is_some()
+    }
+
     /// Makes another frame of a block that is being split exclusive user memory that one entry is going to
     /// map, where the block's birth says. Nobody else reads the record: no entry has led to it yet.
     pub(in crate::frame) fn become_part(&self, lazyfree: bool, birth: Option<Birth>) {

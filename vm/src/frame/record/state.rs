@@ -5,13 +5,15 @@
 //! | 0..32 | refcount: references to the frame. 0 unless it is allocated |
 //! | 32..36 | [`Kind`] |
 //! | 36..41 | order of the block that starts here; 0 for kinds that are single frames |
-//! | 41 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`) |
+//! | 41 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`; `Taken` in the pool) |
 //! | 42 | *exclusive*: only one address space maps it; it may be written without a copy (`User`) |
 //! | 43 | *attached*: a walk from a root may reach it (`Table`) |
 //! | 44 | *lazyfree*: the contents may be discarded until the next write (`User`) |
 //! | 45 | *retired*: waits for readers (`Table`) |
 //! | 46 | *dirty*: written through an entry that is gone (`User`, `File`) |
+//! | 47 | *pooled*: the reserved pool keeps the block while nobody uses it (`Taken`, `User`) |
 //! | 48..56 | index of the zone (`Free`) |
+//! | 56 | *restores*: the pool keeps the block for an entry once nobody uses it (`User`; until it is back) |
 //!
 //! All other bits are zero. A word of zero is [`Kind::Reserved`]: a hole, boot memory, or a frame inside a
 //! block whose head lies before it. A frame inside a block may also say `Cached`: it was freed from a cache
@@ -95,7 +97,9 @@ const ATTACHED: u64 = 1 << 43;
 const LAZYFREE: u64 = 1 << 44;
 const RETIRED: u64 = 1 << 45;
 const DIRTY: u64 = 1 << 46;
+const POOLED: u64 = 1 << 47;
 const ZONE_SHIFT: u32 = 48;
+const RESTORES: u64 = 1 << 56;
 /// Refcounts beyond this are refused, so that no count ever overflows.
 const MOST_REFS: u64 = 1 << 31;
 
@@ -129,9 +133,14 @@ impl FrameState {
         Self(Self::of(Kind::Taken, order).0 | 1)
     }
 
+    /// A block that the reserved pool keeps, with one reference, the pool's.
+    pub const fn pooled(order: Order, init: Init) -> Self {
+        Self(Self::taken(order).0 | POOLED | init.bit())
+    }
+
     /// Whether the bits without a meaning are zero.
     pub(in crate::frame) const fn is_sound(self) -> bool {
-        const UNUSED: u64 = 1 << 47 | 0xff << 56;
+        const UNUSED: u64 = 0x7f << 57;
         self.0 & UNUSED == 0
     }
 
@@ -163,6 +172,14 @@ impl FrameState {
     pub const fn is_lazyfree(self) -> bool {
         self.0 & LAZYFREE != 0
     }
+    /// Whether the block goes back to the reserved pool.
+    pub const fn is_pooled(self) -> bool {
+        self.0 & POOLED != 0
+    }
+    /// Whether the reserved pool keeps the block for an entry once it is back.
+    pub const fn restores(self) -> bool {
+        self.0 & RESTORES != 0
+    }
     /// Whether it was written through an entry that is gone.
     pub const fn is_dirty(self) -> bool {
         self.0 & DIRTY != 0
@@ -186,7 +203,10 @@ impl FrameState {
         };
         let single = self.order() == Order::BASE;
         let fits = single || matches!(kind, Kind::User | Kind::File | Kind::Zero);
-        (self == Self::taken(self.order()) && fits).then(|| Self(Self::of(kind, self.order()).0 | flags | 1))
+        let pooled = self.0 & POOLED;
+        let fits = fits && (pooled == 0 || kind == Kind::User);
+        let is_taken = self.0 == Self::taken(self.order()).0 | pooled;
+        (is_taken && fits).then(|| Self(Self::of(kind, self.order()).0 | flags | pooled | 1))
     }
     /// A detached table begins to wait for readers.
     pub fn retired(self) -> Option<Self> {
@@ -224,7 +244,7 @@ impl FrameState {
     pub fn put(self) -> Option<Self> {
         match (self.kind().is_counted(), self.refcount()) {
             (false, _) | (true, 0) => None,
-            (true, 1) => Some(Self::taken(self.order())),
+            (true, 1) => Some(Self(Self::taken(self.order()).0 | self.0 & (POOLED | RESTORES))),
             (true, _) => Some(Self(self.0 - 1)),
         }
     }
@@ -234,6 +254,12 @@ impl FrameState {
         let is_alone = self.refcount() == 1 || mutant!("fork.pinned-shared");
         let fits = self.kind() == Kind::User && self.is_exclusive() && is_alone;
         fits.then_some(Self(self.0 & !EXCLUSIVE))
+    }
+    /// A block of the reserved pool whose entry is gone, and which that entry gets again once it is back.
+    /// Refused where there is a reference besides the entry's, which may last.
+    pub fn restoring(self) -> Option<Self> {
+        let is_alone = self.refcount() == 1 || mutant!("pool.restored-though-pinned");
+        (self.kind() == Kind::User && self.is_pooled() && is_alone).then_some(Self(self.0 | RESTORES))
     }
     /// Exclusive again, where there is no other reference.
     pub fn unshared(self) -> Option<Self> {
@@ -252,7 +278,7 @@ impl FrameState {
     /// their own then. References, which are those of the first frame from now on, stay.
     pub fn split(self) -> Option<Self> {
         let is_block = self.kind() == Kind::User && self.is_exclusive() && self.order() != Order::BASE;
-        is_block.then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
+        (is_block && !self.is_pooled()).then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
     }
     /// Walks may reach the table from now on.
     pub fn attached(self) -> Option<Self> {
@@ -288,6 +314,7 @@ impl fmt::Debug for FrameState {
             (self.is_lazyfree(), " lazyfree"),
             (self.is_dirty(), " dirty"),
             (self.init() == Init::Zeroed, " zeroed"),
+            (self.is_pooled(), " pooled"),
         ];
         flags.iter().filter(|(set, _)| *set).try_for_each(|(_, name)| f.write_str(name))
     }

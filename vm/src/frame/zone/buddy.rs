@@ -76,6 +76,18 @@ impl<C: Cpu> Buddy<C> {
         Some((pfn, init))
     }
 
+    /// Allocates the block of `order` that starts at `pfn`, more than [`Order::MAX`], if all largest blocks
+    /// in it are free. The records of their heads were written. `None`, and no change, where one is not.
+    pub fn alloc_run(&mut self, table: &FrameTable<C>, pfn: Pfn, order: Order) -> Option<Init> {
+        let heads = || (0..order.frames()).step_by(Order::MAX.frames() as usize).map(|at| pfn.add(at));
+        let is_free = |head: Pfn| record(table, head).state().is_free_block(self.zone, Order::MAX);
+        if !heads().all(is_free) {
+            return None;
+        }
+        let join = |all, init| if all == init { all } else { Init::Dirty };
+        heads().map(|head| self.unlink(table, head, Order::MAX)).reduce(join)
+    }
+
     /// Allocates up to `frames.len()` single frames, packed, from as few blocks as possible. Returns how
     /// many.
     pub fn alloc_batch(&mut self, table: &FrameTable<C>, frames: &mut [u64]) -> usize {

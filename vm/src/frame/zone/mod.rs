@@ -24,6 +24,7 @@ pub(in crate::frame) use buddy::{Buddy, ORDERS};
 pub(in crate::frame) use distance::{DistanceList, nearest_zone, sort_by_distance};
 pub use watermark::Watermark;
 
+use crate::frame::huge_pool::PoolList;
 use crate::frame::huge_zero::HugeZeroCell;
 use crate::frame::{FrameTable, Init, Priority};
 use crate::machine::Cpu;
@@ -47,6 +48,8 @@ pub struct Zone<C: Cpu> {
     /// 1 where a block of [`Order::HUGE`] or more was free when the lock was last released, else 0. Written
     /// under the lock, when it changes; read without, as a hint.
     has_huge_block: CacheAligned<AtomicU64<C>>,
+    /// The node's part of the reserved pool, by size; guarded by the lock of that.
+    huge_pool: [PoolList<C>; 2],
     buddy: SpinLock<Buddy<C>, C, { lockdep::ZONE.0 }>,
 }
 
@@ -63,7 +66,8 @@ impl<C: Cpu> Zone<C> {
         let (buddy, deferred) = (SpinLock::new(Buddy::new(index)), AtomicU64::new(0));
         let (watermark, huge_zero) = (Watermark::for_frames(managed), CacheAligned(HugeZeroCell::new()));
         let has_huge_block = CacheAligned(AtomicU64::new(0));
-        Self { index, node, managed, watermark, deferred, huge_zero, has_huge_block, buddy }
+        let huge_pool = [const { PoolList::new() }; 2];
+        Self { index, node, managed, watermark, deferred, huge_zero, has_huge_block, huge_pool, buddy }
     }
 
     /// The node of the zone's memory.
@@ -74,6 +78,11 @@ impl<C: Cpu> Zone<C> {
     /// The word of the node's huge zero page; without pages for each node, that of the first zone is used.
     pub(in crate::frame) fn huge_zero(&self) -> &HugeZeroCell<C> {
         &self.huge_zero
+    }
+
+    /// The folios of the reserved pool of one size that lie on this node.
+    pub(in crate::frame) fn huge_pool(&self, size: usize) -> &PoolList<C> {
+        &self.huge_pool[size]
     }
 
     /// Frames that the zone manages, deferred ones among them.
@@ -127,6 +136,15 @@ impl<C: Cpu> Zone<C> {
         })
     }
 
+    /// Allocates the block of `order`, more than [`Order::MAX`], that starts at `pfn`, if it is free, its
+    /// records are written and the watermark allows it.
+    pub(in crate::frame) fn alloc_run(&self, table: &FrameTable<C>, pfn: Pfn, order: Order) -> Option<Init> {
+        self.edit(|buddy| {
+            let allowed = self.watermark.allows(self.free_and_deferred(buddy), Priority::Normal);
+            if allowed < order.frames() { None } else { buddy.alloc_run(table, pfn, order) }
+        })
+    }
+
     /// Allocates up to `frames.len()` frames for a CPU's cache, packed. Frames of the reserve are allocated
     /// one by one, so that the cache does not offer them to requests of lower priority. Returns how many.
     pub(in crate::frame) fn alloc_batch(
@@ -154,7 +172,7 @@ impl<C: Cpu> Zone<C> {
         self.edit(|buddy| buddy.free_batch(table, frames));
     }
 
-    /// Frees a range of frames that were never allocated, at start.
+    /// Frees a range of frames: at start, or of a block that was larger than the largest.
     pub(in crate::frame) fn free_range(&self, table: &FrameTable<C>, frames: PfnRange, init: Init) {
         self.edit(|buddy| buddy.free_range(table, frames.start, frames.end, init));
     }

@@ -74,6 +74,10 @@ const LONG_EDIT: u64 = if cfg!(loom) {
     Level::Pte.table_pages()
 };
 
+/// Bits of `AddressSpace::has_huge_leaves`: a leaf may be huge; an entry may be one of the reserved pool's.
+const ANY_HUGE: u64 = 1;
+const OF_POOL: u64 = 2;
+
 /// A range of a space, locked to read: no writer replaces its mappings.
 #[must_use = "the range is unlocked once this is dropped"]
 pub struct RangeReadGuard<'a, M: Machine> {
@@ -210,8 +214,20 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// lets faults install huge leaves.
     pub(in crate::space) fn note_huge_leaves(&self) {
         if !self.may_have_huge_leaves() {
-            self.has_huge_leaves.store(1, Relaxed);
+            self.has_huge_leaves.store(ANY_HUGE, Relaxed);
         }
+    }
+
+    /// Whether an entry may be one of the reserved pool's. Exact for writers.
+    #[inline(always)]
+    pub(in crate::space) fn may_have_pool(&self) -> bool {
+        self.has_huge_leaves.load(Relaxed) & OF_POOL != 0
+    }
+
+    /// Says that an entry may be one of the reserved pool's, and a leaf huge, from now on. The caller is a
+    /// writer, and has published nothing of it yet.
+    pub(in crate::space) fn note_pool(&self) {
+        self.has_huge_leaves.store(ANY_HUGE | OF_POOL, Relaxed);
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `lookup` | reading mappings |
 //! | `replace` | replacing mappings at one instant |
 //! | `split` | huge leaves that a range cuts |
+//! | `pool` | entries of the reserved pool: what is set aside for them, and how they are emptied |
 //! | `parallel_zap` | clearing the leaves of large ranges by several CPUs |
 //! | `zap` | editing entries: flush, then free; freeing empty tables |
 
@@ -14,6 +15,7 @@ mod guard;
 mod limits;
 mod lookup;
 mod parallel_zap;
+mod pool;
 mod replace;
 mod split;
 #[cfg(all(test, not(loom)))]

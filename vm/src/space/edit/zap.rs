@@ -206,7 +206,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 return;
             }
             is_any_cleared = true;
-            nr_huge += run.unhook_each(gather, Gather::defers, Gather::add);
+            let of_pool = self.leave_pool(&run);
+            nr_huge += run.unhook_each(gather, Gather::defers, Gather::add).saturating_sub(of_pool);
         });
         self.count_huge_gone(nr_huge);
         if flush == HugeFlush::Now && is_any_cleared && !mutant!("zap.huge-unlocked-before-flush") {

@@ -31,7 +31,7 @@
 //! and the writer sees the entry. A mapping that is found busy under the space's lock is made live when its
 //! publisher has flushed (P3).
 
-use super::huge::HugeUse;
+use super::huge::{HugeOwner, HugeUse};
 use super::install::{Decision, FaultInputs, Install, decide, decide_unshare};
 use super::prepare::Prepared;
 use super::{Fallback, Fault};
@@ -40,7 +40,7 @@ use crate::space::counters::Counter;
 use crate::space::{AddressSpace, Held, RangeReadGuard};
 use crate::sync::{PreemptGuard, PreemptOff, ReadGuard};
 use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
-use crate::units::{Access, Level, Rights, Vpn, VpnRange};
+use crate::units::{Access, Level, PageSize, Rights, Vpn, VpnRange};
 use crate::vma::{AnonId, Vma, reusable_anon, same_for_fault};
 
 /// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
@@ -106,6 +106,7 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
             return space.finish_at_huge_zero(step, (slot, page), huge, prepared);
         }
         Walked::Huge(entry, _) => return context.use_huge(&entry, fault, prepared, decide),
+        Walked::Pool(entry, size) => return context.at_pool(&entry, size, fault, prepared),
     };
     let decision = decide(entry.entry(), context.inputs(fault.access));
     match decision {
@@ -212,17 +213,8 @@ enum Walked<'a, 's, M: Machine> {
     Base(EntryRef<'a, 's, M>),
     /// At a huge leaf.
     Huge(EntryRef<'a, 's, M>, HugeOwner),
-}
-
-/// What a huge leaf owns.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum HugeOwner {
-    /// Nothing: its frames were given.
-    Nothing,
-    /// Nothing: it is the huge zero page.
-    Zero,
-    /// A block of user memory.
-    Block,
+    /// At the entry of a page of the reserved pool, of this size.
+    Pool(EntryRef<'a, 's, M>, PageSize),
 }
 
 impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
@@ -247,6 +239,11 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     ) -> Result<Walked<'a, 's, M>, Fallback> {
         let mut entry = walk_cached(&self.space.table, self.page, self.reading);
         while entry.table.level() != Level::Pte {
+            if let Some(size) = self.vma.pool_size()
+                && entry.table.level() == size.level()
+            {
+                return Ok(Walked::Pool(entry, size));
+            }
             match entry.entry() {
                 Entry::Absent => {}
                 Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Fallback::EntryBusy),
@@ -256,8 +253,8 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                     return Ok(Walked::Huge(entry, HugeOwner::Zero));
                 }
                 Entry::Leaf(_) if self.vma.is_given() => return Ok(Walked::Huge(entry, HugeOwner::Nothing)),
-                // Another huge leaf, or a marker of another version: no walk ends below it.
-                Entry::Leaf(_) | Entry::Marker(Marker::Unknown) => return Err(Fallback::VmaNotSupported),
+                // Another huge leaf, or a marker of another version or mapping: no walk ends below it.
+                Entry::Leaf(_) | Entry::Marker(_) => return Err(Fallback::VmaNotSupported),
             }
             self.link_table(&entry, access, huge, prepared)?;
             entry = walk_on(entry.table, self.page, Level::Pte, self.reading);

@@ -34,6 +34,17 @@ pub enum HugeUse {
     Split,
 }
 
+/// What a huge leaf owns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum HugeOwner {
+    /// Nothing: its frames were given.
+    Nothing,
+    /// Nothing: it is the huge zero page.
+    Zero,
+    /// A block of user memory.
+    Block,
+}
+
 impl<M: Machine> AddressSpace<'_, M> {
     /// Refuses huge pages to the faults of this space from now on, or allows them again; huge pages that are
     /// there stay. A fork inherits that. (Linux: `prctl(PR_SET_THP_DISABLE)`.)

@@ -129,9 +129,12 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Allocates what the last attempt lacked of a huge page, or of the huge zero page. Called with no lock
-    /// held and outside of any read section.
+    /// Allocates what the last attempt lacked of a huge page, of the reserved pool or of the huge zero page.
+    /// Called with no lock held and outside of any read section.
     pub(super) fn prepare_huge(&self, prepared: &mut Prepared<'v, M>) {
+        if self.prepare_pool_page(prepared) {
+            return;
+        }
         if !prepared.wants_huge_zero() {
             return prepared.prepare_huge();
         }

@@ -57,7 +57,7 @@ pub fn decide(entry: Entry, inputs: FaultInputs) -> Decision {
         Entry::Absent if !inputs.private_anonymous => Decision::MapBacking,
         Entry::Absent if inputs.access == Access::Write => Decision::MapFrame,
         Entry::Absent => Decision::MapZeroPage,
-        Entry::Marker(Marker::Unknown) => Decision::Refuse,
+        Entry::Marker(Marker::Unknown | Marker::Reserved | Marker::Lost) => Decision::Refuse,
         Entry::Marker(Marker::PendingFree(_)) if mutant!("fault.pending-trusted") => Decision::MapFrame,
         Entry::Marker(Marker::PendingFree(_)) => Decision::WaitForZap,
         Entry::Marker(Marker::Busy) | Entry::Table(_) => Decision::Wait,

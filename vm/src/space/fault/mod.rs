@@ -7,6 +7,7 @@
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
 //! | `huge` | huge pages: installing one, and what is done at a huge leaf |
 //! | `huge_zero` | the huge zero page: mapping it, and what is done at a leaf of it |
+//! | `pool` | the reserved pool: installing one of its pages, and what is done at one |
 //! | `install` | how to change the entry, a pure function; its write, under the table's lock |
 //! | `result` | the results of a fault |
 //!
@@ -19,6 +20,7 @@ mod attempt;
 mod huge;
 mod huge_zero;
 mod install;
+mod pool;
 mod prepare;
 mod result;
 #[cfg(test)]
@@ -215,6 +217,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                     }
                 }
                 Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
+                Fallback::PoolEmpty => return Err(FaultError::PoolEmpty),
                 Fallback::HugeUnprepared => self.prepare_huge(prepared),
                 Fallback::VmaChanged
                 | Fallback::PmdChanged

@@ -3,12 +3,12 @@
 
 use super::Fallback;
 use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef, MappedFrame, Priority, TableFrame};
-use crate::frame::{Birth, ZeroedFolio, ZeroedFrame};
+use crate::frame::{Birth, PoolFolio, PoolTake, ZeroedFolio, ZeroedFrame};
 use crate::machine::{Entry, Machine};
 use crate::object::FillError;
 use crate::space::{Counter, Vm};
 use crate::sync::ReadGuard;
-use crate::units::{Order, Vpn};
+use crate::units::{Order, PageSize, Vpn};
 use crate::vma::Vma;
 use core::fmt;
 
@@ -41,6 +41,12 @@ enum Rare<'v, M: Machine> {
     HugeLacking,
     /// The last attempt was about to map the huge zero page, and there was none.
     HugeZeroWanted,
+    /// The last attempt was about to install a page of the reserved pool, and none was prepared.
+    PoolWanted(PageSize, PoolTake),
+    /// A page of the reserved pool.
+    Pool(PoolFolio<'v, M>),
+    /// The reserved pool had none, by this right.
+    PoolLacking(PoolTake),
 }
 
 /// What is prepared for a huge page.
@@ -98,7 +104,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
         if self.placement != placement && self.has_copy() {
             self.rare = Rare::CopyWanted;
         }
-        if self.placement != placement && self.huge() == PreparedHuge::Ready {
+        let is_block = self.huge() == PreparedHuge::Ready || matches!(self.rare, Rare::Pool(_));
+        if self.placement != placement && is_block {
             self.rare = Rare::Nothing;
         }
         self.placement = placement;
@@ -233,6 +240,48 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
+    /// Whether a page of the reserved pool is prepared, of this size and by this right; `false` where there
+    /// is none.
+    ///
+    /// # Errors
+    /// [`Fallback::HugeUnprepared`] where one is to be taken before the next attempt.
+    pub fn has_pool_page(&mut self, size: PageSize, take: PoolTake) -> Result<bool, Fallback> {
+        match &self.rare {
+            Rare::Pool(folio) if (folio.size(), folio.take()) == (size, take) => Ok(true),
+            Rare::PoolLacking(lacking) if *lacking == take => Ok(false),
+            _ => {
+                self.rare = Rare::PoolWanted(size, take);
+                Err(Fallback::HugeUnprepared)
+            }
+        }
+    }
+
+    /// The page of the reserved pool that the last attempt lacked.
+    pub fn wants_pool_page(&self) -> Option<(PageSize, PoolTake)> {
+        match self.rare {
+            Rare::PoolWanted(size, take) => Some((size, take)),
+            _ => None,
+        }
+    }
+
+    /// Where a page is to come from.
+    pub fn placement(&self) -> FramePlacement {
+        self.placement
+    }
+
+    /// Notes the page of the reserved pool that was wanted, or that there is none.
+    pub fn note_pool_page(&mut self, folio: Result<PoolFolio<'v, M>, PoolTake>) {
+        self.rare = folio.map_or_else(Rare::PoolLacking, Rare::Pool);
+    }
+
+    /// Takes the page of the reserved pool.
+    pub fn take_pool_page(&mut self) -> Option<PoolFolio<'v, M>> {
+        match core::mem::replace(&mut self.rare, Rare::Nothing) {
+            Rare::Pool(folio) => Some(folio),
+            _ => None,
+        }
+    }
+
     /// Allocates an empty table, unless one is prepared.
     pub fn allocate_table(&mut self) -> Result<(), Fallback> {
         if self.table.is_none() {
@@ -254,8 +303,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
         self.set_placement(vma, page);
         let memory = &self.vm.memory;
         let backing = vma.backing().ok_or(Fallback::VmaChanged)?;
-        if backing.as_given().is_some() {
-            // Present from the start: the entry was taken away by raw edits.
+        if backing.as_given().is_some() || backing.as_pool().is_some() {
+            // Present from the start, or of larger pages: the entry was put there by raw edits.
             return Err(Fallback::VmaNotSupported);
         }
         let object = self.vm.object(backing, reading).ok_or(Fallback::VmaChanged)?;
@@ -337,7 +386,9 @@ impl<M: Machine> fmt::Debug for Prepared<'_, M> {
             Rare::Huge(folio) => folio,
             Rare::Nothing | Rare::CopyWanted => &"no other",
             Rare::HugeWanted | Rare::HugeZeroWanted => &"a huge page is wanted",
-            Rare::HugeLacking => &"no huge page",
+            Rare::HugeLacking | Rare::PoolLacking(_) => &"no huge page",
+            Rare::PoolWanted(..) => &"a page of the pool is wanted",
+            Rare::Pool(folio) => folio,
         };
         write!(f, "prepared: frame {:?}, table {:?}, {rare:?}", self.frame, self.table)
     }

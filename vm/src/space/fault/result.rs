@@ -46,11 +46,13 @@ pub enum Fallback {
     CowUnprepared,
     /// A huge page is wanted, and no block was prepared for that.
     HugeUnprepared,
+    /// The reserved pool has no huge page for the entry: an error, if the space's lock is held.
+    PoolEmpty,
 }
 
 impl Fallback {
     /// All reasons.
-    pub const ALL: [Fallback; 11] = [
+    pub const ALL: [Fallback; 12] = [
         Fallback::VmaChanged,
         Fallback::VmaMissing,
         Fallback::VmaNotSupported,
@@ -62,6 +64,7 @@ impl Fallback {
         Fallback::Forking,
         Fallback::CowUnprepared,
         Fallback::HugeUnprepared,
+        Fallback::PoolEmpty,
     ];
 
     /// Whether another attempt right away may do.
@@ -84,6 +87,7 @@ impl Fallback {
             Fallback::Forking => Counter::SpfForking,
             Fallback::CowUnprepared => Counter::SpfCowUnprepared,
             Fallback::HugeUnprepared => Counter::SpfHugeUnprepared,
+            Fallback::PoolEmpty => Counter::SpfPoolEmpty,
         }
     }
 }
@@ -100,6 +104,8 @@ pub enum FaultError {
     NoMemory,
     /// The entry is of a kind that faults do not handle: a huge leaf without the right, or an unknown marker.
     NotSupported,
+    /// The reserved pool has no huge page for the page: `SIGBUS` with `BUS_ADRERR`.
+    PoolEmpty,
 }
 
 impl fmt::Display for FaultError {
@@ -108,6 +114,7 @@ impl fmt::Display for FaultError {
             FaultError::NotMapped => "nothing is mapped there",
             FaultError::NotAllowed => "the mapping does not allow the access",
             FaultError::NoMemory => "no memory for the page",
+            FaultError::PoolEmpty => "the reserved pool has no huge page for the page",
             FaultError::NotSupported => "the entry is of a kind that faults do not handle",
         })
     }

@@ -67,9 +67,10 @@ impl<M: Machine> AddressSpace<'_, M> {
             full.part(|part| {
                 sweep(&self.table, pages, |run: SlotRun<'_, '_, M>| {
                     let is_huge = run.table.level() != Level::Pte;
+                    let of_pool = if is_huge { self.leave_pool(&run) } else { 0 };
                     let nr_frames = run.unhook_each(part, |_| false, FullPart::add);
                     if is_huge && !mutant!("exit.huge-uncounted") {
-                        self.count_huge_gone(nr_frames);
+                        self.count_huge_gone(nr_frames.saturating_sub(of_pool));
                     }
                 });
             });

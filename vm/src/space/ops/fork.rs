@@ -53,7 +53,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let fork = self.fork.begin();
         let guard = self.published(guard, self.all_pages());
         let forked =
-            self.fork_entries(&guard, &fork, &child).and_then(|pinned| self.copy_pinned_to(&child, pinned));
+            self.fork_entries(&guard, &fork, &child).and_then(|pinned| self.copy_busy_to(&child, pinned));
         // The flush is done: what is written from here on, the child does not see.
         drop(fork);
         drop(guard);
@@ -73,6 +73,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             if inherited.flags.contains(VmaFlags::HUGE_PAGE) {
                 child.note_huge_pages();
+            }
+            if inherited.pool().is_some() {
+                child.note_pool();
             }
             child.adopt(inherited)?;
             // Frames that were given are mapped in the child from the start, as they are here.
@@ -104,7 +107,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Shares the frames of all private mappings that the child has, and flushes. Returns pages among which
-    /// are all those with pinned frames: their slots of the child are marked busy.
+    /// are all those that are to be copied: their slots of the child are marked busy.
     fn fork_entries(
         &self,
         guard: &PublishedGuard<'_, M>,
@@ -123,20 +126,23 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Links a table of leaves of a space that only the caller knows, and the tables above it.
     fn link_leaves(&self, page: Vpn, leaves: UnlinkedTable<'v, M>) -> Result<(), Error> {
-        self.fill_above(page, |above, slot| above.link_filled(slot, leaves).map_err(|_| Error::NoMemory))
+        self.fill_above(page, Level::Pmd, |above, slot| {
+            above.link_filled(slot, leaves).map_err(|_| Error::NoMemory)
+        })
     }
 
-    /// Links the tables on the way to the tables of leaves, in a space that only the caller knows, and calls
-    /// `fill` with the last of them, locked, and the slot of the page.
+    /// Links the tables on the way to that of `level`, above the last, in a space that only the caller knows,
+    /// and calls `fill` with the last of them, locked, and the slot of the page.
     pub(super) fn fill_above(
         &self,
         page: Vpn,
+        level: Level,
         fill: impl FnOnce(&mut LockedTable<'_, M>, usize) -> Result<(), Error>,
     ) -> Result<(), Error> {
         loop {
-            let upper = self.table_above(page)?;
+            let upper = self.table_above(page, level)?;
             let reading = self.vm.rcu.read();
-            let found = walk(&self.table, page, Level::Pmd, &reading);
+            let found = walk(&self.table, page, level, &reading);
             let slot = found.slot;
             let locked = found.table.lock();
             drop(reading);
@@ -148,13 +154,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    /// An empty table to be linked next on the way to the tables of leaves; `None` where the way is there.
-    fn table_above(&self, page: Vpn) -> Result<Option<TableFrame<'v, M>>, Error> {
-        let level = walk(&self.table, page, Level::Pmd, &self.vm.rcu.read()).table.level();
-        match level {
-            Level::Pmd => Ok(None),
-            _ => self.alloc_table().map(Some),
-        }
+    /// An empty table to be linked next on the way to that of `level`; `None` where the way is there.
+    fn table_above(&self, page: Vpn, level: Level) -> Result<Option<TableFrame<'v, M>>, Error> {
+        let found = walk(&self.table, page, level, &self.vm.rcu.read()).table.level();
+        if found == level { Ok(None) } else { self.alloc_table().map(Some) }
     }
 }
 
@@ -169,7 +172,7 @@ struct ForkSweep<'a, 'g, 'v, M: Machine> {
     open: Option<(Vpn, UnlinkedTable<'v, M>)>,
     /// Allocated before the lock of the parent's table, and not needed yet.
     spare: Option<TableFrame<'v, M>>,
-    /// The hull of the pages whose frames are pinned.
+    /// The hull of the pages that are to be copied: those whose frames are pinned, and of the reserved pool.
     pinned: VpnRange,
 }
 
@@ -180,7 +183,14 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
         let mut rest = all;
         while let Some(vma) = self.parent.first_in(held, rest) {
             rest.start = vma.range.end;
-            if vma.is_private_anonymous() && !vma.flags.intersects(WITHOUT) {
+            if vma.flags.intersects(WITHOUT) {
+                continue;
+            }
+            if let Some(pool) = vma.pool() {
+                let (fork, gather, pinned) = (self.fork, &mut *self.gather, &mut self.pinned);
+                self.parent.fork_pool_mapping(self.child, (vma.range, pool.size), fork, gather, pinned)?;
+            }
+            if vma.is_private_anonymous() {
                 self.mapping(vma.range)?;
             }
         }

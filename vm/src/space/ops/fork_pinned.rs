@@ -1,4 +1,5 @@
-//! fork of pages whose frames are pinned: the child gets copies, made after the flush.
+//! fork of pages that are not shared, because their frames are pinned or of the reserved pool: the child gets
+//! copies, made after the flush.
 //!
 //! The sweep has marked their slots in the child as busy, and taken the right to write from the parent's
 //! entries. No CPU writes these pages until the fork has ended, so the copies belong to the same instant as
@@ -14,30 +15,43 @@ use crate::vma::Vma;
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Copies the parent's frame to each page of `range` that is marked busy in the child, which only the
     /// caller knows. A fork of this space is under way, and its flush is done.
-    pub(super) fn copy_pinned_to(&self, child: &Self, range: VpnRange) -> Result<(), Error> {
+    pub(super) fn copy_busy_to(&self, child: &Self, range: VpnRange) -> Result<(), Error> {
         let mut rest = range;
         while !rest.is_empty() {
-            // `None` from the outer one: tables were linked or detached meanwhile, which happens to no child.
             let Some((end, busy)) = visit_next(&child.table, rest, |table, part| {
-                if table.level() != Level::Pte {
-                    return None;
-                }
-                let first = Level::Pte.index(part.start);
-                let mut slots = first..first + part.len() as usize;
+                let (level, pages) = (table.level(), table.level().entry_pages());
+                let first = level.index(part.start);
+                let mut slots = first..first + part.len().div_ceil(pages) as usize;
                 let is_busy = |slot: &usize| table.entry(*slot) == Entry::Marker(Marker::Busy);
-                slots.find(is_busy).map(|slot| part.start.add((slot - first) as u64))
+                let busy = slots.find(is_busy)?;
+                Some((Vpn(part.start.0 & !(pages - 1)).add((busy - first) as u64 * pages), level))
             }) else {
+                // No table is linked to a child, or detached, meanwhile: a huge leaf, of which none is busy.
+                rest.start = child.end_of_huge_leaf(rest.start);
                 continue;
             };
             rest.start = match busy {
-                Some(page) => {
+                Some((page, Level::Pte)) => {
                     self.copy_pinned_page(child, page)?;
                     page.add(1)
+                }
+                Some((page, level)) => {
+                    let size = level.leaf_size().ok_or(Error::NoMemory)?;
+                    self.copy_pool_page(child, page, size)?;
+                    page.add(size.pages())
                 }
                 None => end,
             };
         }
         Ok(())
+    }
+
+    /// The page after the huge leaf that holds `page`; the page itself where none does.
+    fn end_of_huge_leaf(&self, page: Vpn) -> Vpn {
+        let reading = self.vm.rcu.read();
+        let level = self.huge_entry(page, &reading).map(|found| found.table.level());
+        let pages = level.map(|level| level.entry_pages());
+        pages.map_or(page, |pages| Vpn((page.0 & !(pages - 1)) + pages))
     }
 
     fn copy_pinned_page(&self, child: &Self, page: Vpn) -> Result<(), Error> {
@@ -62,7 +76,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Where the policy of the page's mapping wants its frame.
-    fn placement_of(&self, page: Vpn) -> FramePlacement {
+    pub(super) fn placement_of(&self, page: Vpn) -> FramePlacement {
         let reading = self.vm.rcu.read();
         let found = self.vmas.find(&reading, page).filter(|vma| !vma.policy().is_default());
         let placement =
@@ -71,7 +85,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// The leaf of a page, and a reference to its frame.
-    fn get_leaf(&self, page: Vpn) -> Option<(Leaf, FrameRef<'v, M>)> {
+    pub(super) fn get_leaf(&self, page: Vpn) -> Option<(Leaf, FrameRef<'v, M>)> {
         let reading = self.vm.rcu.read();
         let found = walk(&self.table, page, Level::Pte, &reading);
         let table = found.table.lock()?;

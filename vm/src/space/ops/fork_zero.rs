@@ -14,7 +14,7 @@ use crate::machine::{Leaf, Machine};
 use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::{AddressSpace, Error};
 use crate::table::LeafBits;
-use crate::units::{Order, Vpn, VpnRange};
+use crate::units::{Level, Order, Vpn, VpnRange};
 use crate::vma::pages_of;
 
 impl<M: Machine> AddressSpace<'_, M> {
@@ -57,7 +57,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// the space.
     fn map_huge_zero_of(&self, page: Vpn, leaf: Leaf) -> Result<(), Error> {
         self.table.share_huge_zero(leaf.pfn).map_err(|_| Error::NoMemory)?;
-        self.fill_above(page, |above, slot| {
+        self.fill_above(page, Level::Pmd, |above, slot| {
             above.install_huge_zero(slot, leaf.pfn, LeafBits::of(leaf));
             Ok(())
         })

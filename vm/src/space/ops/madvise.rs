@@ -35,7 +35,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// [`Error::Invalid`] for an unaligned start or a range that wraps, or where a mapping cannot take the
     /// advice (earlier mappings have taken it); [`Error::NoMemory`] at the end where there were holes, or for
     /// lack of memory. Populating stops at a hole with [`Error::NoMemory`] and at a mapping without the right
-    /// with [`Error::Invalid`].
+    /// with [`Error::Invalid`], and with [`Error::Fault`] where the reserved pool has no page.
     pub fn advise(&self, addr: VirtAddr, len_bytes: u64, advice: Advice) -> Result<(), Error> {
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
         if range.is_empty() {
@@ -55,20 +55,23 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn advise_contents(&self, range: VpnRange, advice: Advice) -> Result<(), Error> {
         let guard = self.share_after_fork(range);
         let held = guard.held();
-        let mapped = self.each_part_in(held, range, |part, vma| match advice {
-            Advice::DontNeed
+        let mapped = self.each_part_in(held, range, |part, vma| match (advice, vma.pool()) {
+            (Advice::DontNeed, Some(pool)) => self.drop_pool_pages(held, part, pool),
+            (Advice::DontNeed, _)
                 if vma.given().is_some()
                     || vma.flags.contains(VmaFlags::LOCKED) && !mutant!("madvise.locked-dropped") =>
             {
                 Err(Error::Invalid)
             }
-            Advice::DontNeed => {
+            (Advice::DontNeed, _) => {
                 self.split_ends_shared(held, part)?;
                 self.zap(held, part);
                 Ok(())
             }
-            Advice::Free if !vma.is_private_anonymous() => Err(Error::Invalid),
-            Advice::Free => {
+            // Linux: what is on no list of pages to be reclaimed cannot be moved there.
+            (Advice::Cold, Some(_)) => Err(Error::Invalid),
+            (Advice::Free, _) if !vma.is_private_anonymous() => Err(Error::Invalid),
+            (Advice::Free, _) => {
                 self.split_ends_shared(held, part)?;
                 self.mark_free(held, part);
                 Ok(())
@@ -116,6 +119,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let Some(vma) = edit.at(part.start) else { return Ok(()) };
         let [prev, next] = edit.neighbours(&vma, part);
         let decided = change(prev, &vma, next, part, vma.flags.advised(advice));
+        if decided.removes_vma && !vma.may_be_cut(part) {
+            return Err(Error::Invalid);
+        }
         // As in Linux: lack of memory is EAGAIN here, and not ENOMEM as for mprotect.
         self.apply_change(edit, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
     }

@@ -234,6 +234,9 @@ impl<M: Machine> AddressSpace<'_, M> {
         if first.is_some_and(is_hole) && !mutant!("map.split-uncounted") {
             self.limits(guard.held()).may_split()?;
         }
+        if [first, last].iter().flatten().any(|vma| !vma.may_be_cut(new.range)) {
+            return Err(Error::Invalid);
+        }
         let left = first.and_then(|vma| cut(&vma, new.range)[0]);
         let right = last.and_then(|vma| cut(&vma, new.range)[1]);
         let prev = left.or_else(|| edit.ending_at(new.range.start));

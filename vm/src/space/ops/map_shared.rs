@@ -53,7 +53,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = self.share(pages);
         let vma =
             self.first_in(guard.held(), pages).filter(|vma| vma.range.covers(pages)).ok_or(Error::Invalid)?;
-        if vma.given().is_some() {
+        if vma.given().is_some() || vma.pool().is_some() {
             return Err(Error::Invalid);
         }
         let backing = vma.backing.ok_or(Error::Invalid)?;

@@ -117,6 +117,9 @@ impl<M: Machine> AddressSpace<'_, M> {
             let prev = before.filter(|before| touches && before.range.end == part.start);
             let next = if part.end == vma.range.end { self.at(held, part.end) } else { None };
             let decided = change_policy(prev, &vma, next, part, policy);
+            if decided.removes_vma && !vma.may_be_cut(part) {
+                return Err(Error::Invalid);
+            }
             (added, removed) = (added + decided.nr_puts(), removed + decided.nr_removes());
             self.limits(held).may_replace(removed, added)?;
             // A mapping that was joined with the one before it has what is needed already.

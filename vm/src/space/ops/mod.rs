@@ -5,6 +5,7 @@
 //! | `map` | mmap of anonymous memory | its range, to write |
 //! | `map_shared` | mmap of another mapping's shared memory | its range to read; then its own to write |
 //! | `map_given` | mmap of given frames: device memory, guest memory | its range, to write |
+//! | `map_pool` | mmap of the reserved pool: MAP_HUGETLB | its range, to write |
 //! | `unmap` | munmap | its range, to write |
 //! | `protect` | mprotect | its range, to write |
 //! | `madvise` | madvise | to write where attributes change; to read where contents do |
@@ -16,6 +17,7 @@
 //! | `populate` | MAP_POPULATE, MADV_POPULATE_* | nothing, or the page to read, for each page |
 //! | `fork` | fork | all of the space, to write |
 //! | `fork_pinned` | copies of pinned frames for the child | as `fork` |
+//! | `fork_pool` | copies of pages of the reserved pool for the child | as `fork` |
 //! | `fork_zero` | the huge zero page for the child | as `fork` |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how the last two divide large ranges among helpers | |
@@ -25,10 +27,12 @@ mod collapse;
 mod exit;
 mod fork;
 mod fork_pinned;
+mod fork_pool;
 mod fork_zero;
 mod madvise;
 mod map;
 mod map_given;
+mod map_pool;
 mod map_shared;
 mod mbind;
 mod mincore;

@@ -58,6 +58,7 @@ impl<M: Machine> AddressSpace<'_, M> {
             match self.populate(part, access) {
                 Ok(()) => page = part.end,
                 Err((_, FaultError::NoMemory)) => return Err(Error::NoMemory),
+                Err((_, FaultError::PoolEmpty)) => return Err(Error::Fault),
                 // The mapping changed meanwhile: look it up again.
                 Err((at, _)) => page = at,
             }

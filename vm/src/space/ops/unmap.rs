@@ -19,7 +19,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Unmaps all pages of the range; holes are no error. When it returns, no CPU uses an old translation.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start, no length, or an end beyond the space; [`Error::NoMemory`]
+    /// [`Error::Invalid`] for an unaligned start, no length, an end beyond the space, or a range that cuts a
+    /// page of the reserved pool; [`Error::NoMemory`]
     /// where a mapping would have to be split and may not be, or there is no memory for records: then nothing
     /// has changed.
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
@@ -48,8 +49,14 @@ impl<M: Machine> AddressSpace<'_, M> {
             self.limits(guard.held()).may_split()?;
         }
         let [left, mut right] = cut(&first, range);
+        let mut may_be_cut = first.may_be_cut(range);
         if first.range.end < range.end {
-            right = edit.at(Vpn(range.end.0 - 1)).and_then(|last| cut(&last, range)[1]);
+            let last = edit.at(Vpn(range.end.0 - 1));
+            may_be_cut &= last.is_none_or(|last| last.may_be_cut(range));
+            right = last.and_then(|last| cut(&last, range)[1]);
+        }
+        if !may_be_cut {
+            return Err(Error::Invalid);
         }
         let covered = VpnRange::new(
             left.map_or(range.start, |piece| piece.range.start),

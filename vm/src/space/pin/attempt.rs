@@ -3,12 +3,12 @@
 //! The frame is looked at, and its counts are raised, under the lock of the table that maps it. So no fork
 //! shares it in between, and no write copies it.
 
-use crate::frame::PinnedFrame;
+use crate::frame::{FrameRef, PinnedFrame};
 use crate::machine::{Cpu, Machine};
 use crate::space::fault::{Locked, Prepared, Proof, Speculated, unshare};
 use crate::space::{AddressSpace, Error, Fallback, Fault, FaultError, Path};
 use crate::table::walk_cached;
-use crate::units::{Access, Level, Rights, Vpn};
+use crate::units::{Access, Level, PageSize, Rights, Vpn};
 use crate::vma::Vma;
 
 /// What a page is pinned for.
@@ -110,7 +110,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let vma = self.find_cached(&reading, page).ok_or(NotPinned::Fallback(Fallback::VmaMissing))?;
         let needs = for_use.needs(vma).ok_or(NotPinned::Fallback(Fallback::VmaAccess))?;
         let entry = walk_cached(&self.table, page, &reading);
-        if entry.table.level() != Level::Pte {
+        let (level, pool_size) = (entry.table.level(), vma.pool_size());
+        if level != Level::Pte && pool_size.map(PageSize::level) != Some(level) {
             return Err(NotPinned::NotPinnable(needs));
         }
         let mut table = entry.table.lock().ok_or(NotPinned::Fallback(Fallback::PmdChanged))?;
@@ -120,7 +121,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let pfn = table.pinnable(entry.slot, needs).ok_or(NotPinned::NotPinnable(needs))?;
         // The reference first: a pincount is at most the refcount. The entry keeps the frame, so a reference
         // is refused only where the count would overflow.
-        let Some(pinned) = self.vm.memory.try_get(pfn).and_then(|frame| frame.pin().ok()) else {
+        let pin = |frame: FrameRef<'v, M>| match pool_size {
+            None => frame.pin().ok(),
+            Some(size) => frame.pin_part(page.0 & (size.pages() - 1)).ok(),
+        };
+        let Some(pinned) = self.vm.memory.try_get(pfn).and_then(pin) else {
             return Ok(Err(TooManyPins));
         };
         table.note_pinned(entry.slot, for_use.access());
@@ -132,6 +137,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 pub(in crate::space) fn error_of(error: FaultError) -> Error {
     match error {
         FaultError::NoMemory => Error::NoMemory,
-        FaultError::NotMapped | FaultError::NotAllowed | FaultError::NotSupported => Error::Fault,
+        FaultError::NotMapped | FaultError::NotAllowed | FaultError::NotSupported | FaultError::PoolEmpty => {
+            Error::Fault
+        }
     }
 }

@@ -70,6 +70,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             let found = next.unwrap_or_else(|| walk_cached(&self.table, page, reading));
             match found.try_pin(&self.vm.memory, access) {
                 Ok(frame) => *slot = Some(frame),
+                Err(FastPinRefusal::Huge) => match found.try_pin_in_pool(&self.vm.memory, page, access) {
+                    Ok(frame) => {
+                        *slot = Some(frame);
+                        continue;
+                    }
+                    Err(refusal) => return (nth, Some(refusal)),
+                },
                 Err(refusal) => return (nth, Some(refusal)),
             }
             last = Some(found);

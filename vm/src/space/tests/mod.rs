@@ -11,6 +11,7 @@ mod odd;
 pub(super) mod pin;
 mod pin_fast;
 mod pin_random;
+mod pool;
 mod refusal;
 mod rmap;
 mod rmap_spaces;

@@ -84,8 +84,9 @@ fn runs_on(left: &VmaAttributes, right: &VmaAttributes) -> bool {
 /// Whether `left` and `right` may be one mapping.
 pub fn joins(left: &VmaAttributes, right: &VmaAttributes) -> bool {
     let same_flags = (left.flags == right.flags) ^ mutant!("merge.flags-inverted");
-    // As in Linux, mappings of given frames stay as they were made.
-    runs_on(left, right) && same_flags && left.anon.agrees(right.anon) && left.given().is_none()
+    // As in Linux, mappings of given frames and of the reserved pool stay as they were made.
+    let is_special = left.given().is_some() || left.pool().is_some();
+    runs_on(left, right) && same_flags && left.anon.agrees(right.anon) && !is_special
 }
 
 /// Joins a new mapping in a hole with its neighbours. `prev` and `next` are the nearest mappings; they need

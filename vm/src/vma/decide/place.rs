@@ -130,6 +130,20 @@ pub fn place(gaps: &impl Gaps, request: &Placement) -> Option<Vpn> {
     on_boundary(gaps, request).or_else(|| find(gaps, request, request.nr_pages))
 }
 
+/// As [`place`], only where pages of `size` begin; the hint is such a place. (Linux:
+/// `hugetlb_get_unmapped_area`.)
+pub fn place_aligned(gaps: &impl Gaps, request: &Placement, size: PageSize) -> Option<Vpn> {
+    if let Some(hint) = request.hint
+        && is_free(gaps, request, hint)
+    {
+        return Some(hint);
+    }
+    let unit = size.pages();
+    let found = find(gaps, request, request.nr_pages.checked_add(unit - 1)?)?;
+    // From both directions Linux takes the boundary in the gap that is nearest to where it began.
+    Some(Vpn(found.0.next_multiple_of(unit)))
+}
+
 /// Whether the mapping fits at `start`, inside the window for hints.
 fn is_free(gaps: &impl Gaps, request: &Placement, start: Vpn) -> bool {
     let Some(end) = start.0.checked_add(request.nr_pages).map(Vpn) else { return false };

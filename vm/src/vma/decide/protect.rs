@@ -54,7 +54,8 @@ fn accounted(vma: &VmaAttributes, asked: VmaFlags) -> VmaFlags {
     if asked == vma.flags {
         asked
     } else if asked.contains(VmaFlags::WRITE) {
-        if vma.flags.intersects(KEEPS) { asked } else { asked | VmaFlags::ACCOUNT }
+        // The reserved pool has an account of its own.
+        if vma.flags.intersects(KEEPS) || vma.pool().is_some() { asked } else { asked | VmaFlags::ACCOUNT }
     } else if vma.is_private_anonymous() && vma.anon.is_none() {
         asked - VmaFlags::ACCOUNT
     } else {

@@ -105,7 +105,7 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// The nodes whose CPUs may help: the zone's own where it has CPUs, else all (memory behind a link).
-    fn helper_nodes(&self, node: NodeId) -> NodeMask {
+    pub(in crate::frame) fn helper_nodes(&self, node: NodeId) -> NodeMask {
         let has_cpu = (0..self.machine.nr_cpus()).any(|cpu| self.machine.node_of(CpuId(cpu)) == node);
         let own = NodeMask::of(node);
         if has_cpu && own != NodeMask::EMPTY { own } else { NodeMask::ALL }

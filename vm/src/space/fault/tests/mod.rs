@@ -35,6 +35,8 @@ mod loom_pin_fast;
 #[cfg(loom)]
 mod loom_pin_range;
 #[cfg(loom)]
+mod loom_pool;
+#[cfg(loom)]
 mod loom_published;
 #[cfg(loom)]
 mod loom_rmap;

@@ -1,0 +1,49 @@
+//! The reserved pool: sizes that there are not, more pages than there is memory, and mappings at odd places
+//! of odd lengths.
+
+use crate::world::Lab;
+use crate::{call, called, odd};
+use interleaf::frame::Memory;
+use interleaf::space::{AddressSpace, Advice, Fault, MapRequest, Place, Sharing, Vm};
+use interleaf::units::{Access, PageSize, VirtAddr};
+use interleaf::vma::VmaFlags;
+
+const SIZES: [PageSize; 3] = [PageSize::Base, PageSize::Huge, PageSize::Giant];
+
+/// Pools of all sizes, and mappings of them. The pools are given back.
+pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
+    for size in SIZES {
+        for pages in [u64::MAX, 1, 0, 1 << 40, 2] {
+            call!(Vm::resize_huge_pool, vm, size, pages);
+            called!(Memory::resize_huge_pool => vm.memory().resize_huge_pool(size, 2, None));
+            call!(Memory::huge_pool, vm.memory(), size);
+        }
+    }
+    assert_eq!(vm.memory().huge_pool(PageSize::Huge).total, 2, "there is memory for two");
+    let sound = MapRequest::anonymous(2 << 20);
+    let base = space.map_huge_pool(&sound, PageSize::Huge).expect("room, and a page");
+    let flags = [sound.flags, sound.flags | VmaFlags::NORESERVE, VmaFlags::all(), VmaFlags::empty()];
+    for addr in odd::virt_addrs().chain([base, VirtAddr(base.0 + 4096), VirtAddr(base.0 + (2 << 20))]) {
+        for len_bytes in [0, 4096, 2 << 20, 5 << 20, 1 << 30, u64::MAX] {
+            for place in
+                [Place::Hint(addr), Place::Fixed(addr), Place::FixedNoReplace(addr), Place::Low(addr)]
+            {
+                for (size, flags) in SIZES.into_iter().zip(flags).chain([(PageSize::Huge, flags[3])]) {
+                    let request = MapRequest { place, len_bytes, flags, ..sound };
+                    call!(AddressSpace::map_huge_pool, space, &request, size);
+                    let shared = MapRequest { sharing: Sharing::Shared, ..request };
+                    call!(AddressSpace::map_huge_pool, space, &shared, size);
+                }
+            }
+            let _ = space.advise(addr, len_bytes, Advice::DontNeed);
+            let _ = space.fault(Fault { addr, access: Access::Write });
+            let _ = space.unmap(addr, len_bytes);
+        }
+    }
+    space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
+    for size in SIZES {
+        vm.resize_huge_pool(size, 0);
+        let counts = vm.memory().huge_pool(size);
+        assert_eq!((counts.total, counts.reserved), (0, 0), "{size:?}");
+    }
+}

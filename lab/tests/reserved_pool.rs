@@ -1,0 +1,268 @@
+//! Memory of reserved huge pages: what each call answers, and what the pool has after it, on the host's Linux
+//! and in the library.
+
+use interleaf::frame::PoolCounts;
+use interleaf::space::{AddressSpace, Fault, FaultError, Layout, Path, Vm};
+use interleaf::table::format::X86_64;
+use interleaf::units::{Access, CpuId, PageSize, VirtAddr};
+use interleaf_lab::check::library::boot_map;
+use interleaf_lab::machine::host::Host;
+use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
+use interleaf_lab::os::child::{Child, Step};
+use interleaf_lab::os::{lacking, touch};
+use interleaf_linux_abi::{Errno, MapFlags, Prot};
+use std::fs::{read_to_string, write};
+use std::io::Result;
+
+const HUGE: u64 = 2 << 20;
+const PAGE: u64 = 4096;
+/// Where the sequences map, and what they may change.
+const BASE: u64 = 0x2000_0000_0000;
+const WINDOW: u64 = 64 * HUGE;
+/// Huge pages of the pool.
+const POOL: u64 = 4;
+const NR: &str = "/proc/sys/vm/nr_hugepages";
+
+/// A step of a sequence, of any process that has the space, or of who sizes the pool.
+#[derive(Clone, Copy, Debug)]
+enum Do {
+    Step(Step),
+    Resize(u64),
+}
+
+/// What a step answered, and what the pool has afterwards: total, free, reserved, surplus.
+type Answer = (i64, [u64; 4]);
+
+fn map(page: u64, pages: u64, more: MapFlags) -> Do {
+    map_at(BASE + page * HUGE, pages * HUGE, MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::FIXED | more)
+}
+
+fn map_at(hint: u64, len: u64, flags: MapFlags) -> Do {
+    let prot = (Prot::READ | Prot::WRITE).bits();
+    Do::Step(Step::Map { hint, len, prot, flags: (flags | MapFlags::ANONYMOUS).bits() })
+}
+
+fn unmap(addr: u64, len: u64) -> Do {
+    Do::Step(Step::Unmap { addr: BASE + addr, len })
+}
+
+fn protect(addr: u64, len: u64, prot: Prot) -> Do {
+    Do::Step(Step::Protect { addr: BASE + addr, len, prot: prot.bits() })
+}
+
+fn advise(addr: u64, len: u64, advice: i32) -> Do {
+    Do::Step(Step::Advise { addr: BASE + addr, len, advice })
+}
+
+fn load(page: u64) -> Do {
+    Do::Step(Step::Read { addr: BASE + page * HUGE })
+}
+
+fn store(page: u64) -> Do {
+    Do::Step(Step::Write { addr: BASE + page * HUGE, value: 7 })
+}
+
+fn sequence() -> Vec<Do> {
+    let none = MapFlags::empty();
+    let base = MapFlags::PRIVATE | MapFlags::FIXED;
+    let sized = |log2: u32| MapFlags::from_bits_retain(log2 << MapFlags::HUGE_SHIFT);
+    let huge = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::FIXED;
+    let mut steps = vec![
+        map(0, 3, none),
+        map(8, 2, none),
+        store(1),
+        load(2),
+        // Nothing cuts a huge page.
+        unmap(0, HUGE - PAGE),
+        unmap(PAGE, HUGE),
+        unmap(2 * HUGE + PAGE, HUGE),
+        protect(0, PAGE, Prot::READ),
+        protect(0, PAGE, Prot::READ | Prot::WRITE),
+        advise(0, PAGE, libc::MADV_DONTFORK),
+        map_at(BASE + PAGE, PAGE, base),
+    ];
+    let advice = [
+        libc::MADV_DONTNEED,
+        libc::MADV_FREE,
+        libc::MADV_DONTFORK,
+        libc::MADV_DOFORK,
+        libc::MADV_HUGEPAGE,
+        libc::MADV_NOHUGEPAGE,
+        libc::MADV_WIPEONFORK,
+        libc::MADV_DONTDUMP,
+        libc::MADV_DODUMP,
+        libc::MADV_WILLNEED,
+        libc::MADV_COLD,
+        libc::MADV_POPULATE_WRITE,
+    ];
+    steps.extend(advice.map(|advice| advise(0, HUGE, advice)));
+    steps.extend([
+        // What is dropped is set aside again; the end is rounded down.
+        advise(PAGE, HUGE, libc::MADV_DONTNEED),
+        advise(HUGE, PAGE, libc::MADV_DONTNEED),
+        advise(0, 3 * HUGE - PAGE, libc::MADV_DONTNEED),
+        load(1),
+        protect(HUGE, HUGE, Prot::READ),
+        store(1),
+        load(1),
+        unmap(0, 3 * HUGE),
+        // Without a promise.
+        map(0, 5, MapFlags::NORESERVE),
+        store(0),
+        store(1),
+        store(2),
+        store(3),
+        store(4),
+        load(4),
+        advise(4 * HUGE, HUGE, libc::MADV_POPULATE_WRITE),
+        advise(0, HUGE, libc::MADV_DONTNEED),
+        load(4),
+        load(0),
+        unmap(0, 5 * HUGE),
+        // Arguments that are refused.
+        map_at(BASE, 0, huge),
+        map_at(BASE + PAGE, HUGE, huge),
+        map_at(BASE, HUGE, huge | sized(22)),
+        map_at(BASE, HUGE, huge | sized(21)),
+        map_at(BASE, HUGE, MapFlags::HUGETLB | MapFlags::FIXED),
+        map_at(BASE + 2 * HUGE, 1, huge),
+        unmap(0, 3 * HUGE),
+        // Over what the mapping there had; and over more than there is.
+        map(0, 4, none),
+        store(3),
+        map(0, 4, none),
+        map_at(BASE, 2 * HUGE, base),
+        map(0, 4, none),
+        map(0, 5, none),
+        // A pool that gets smaller.
+        map(0, 1, none),
+        map(4, 3, none),
+        store(4),
+        Do::Resize(1),
+        unmap(4 * HUGE, HUGE),
+        unmap(5 * HUGE, 2 * HUGE),
+        store(0),
+        Do::Resize(POOL),
+        unmap(0, HUGE),
+    ]);
+    steps
+}
+
+/// The host's pool, which becomes what it was when this is dropped.
+struct HostPool {
+    before: String,
+}
+
+impl HostPool {
+    /// `None` where the host has a pool in use, or does not let this process size it.
+    fn take() -> Option<Self> {
+        let before = read_to_string(NR).ok()?;
+        if before.trim() != "0" || host_counts() != [0; 4] {
+            return None;
+        }
+        let pool = Self { before };
+        (write(NR, POOL.to_string()).is_ok() && host_counts() == [POOL, POOL, 0, 0]).then_some(pool)
+    }
+}
+
+impl Drop for HostPool {
+    fn drop(&mut self) {
+        let _as_before = write(NR, &self.before);
+    }
+}
+
+fn host_counts() -> [u64; 4] {
+    let info = read_to_string("/proc/meminfo").unwrap_or_default();
+    ["Total", "Free", "Rsvd", "Surp"].map(|name| {
+        let name = format!("HugePages_{name}:");
+        let line = info.lines().find_map(|line| line.strip_prefix(&name));
+        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    })
+}
+
+fn on_host(steps: &[Do]) -> Result<Vec<Answer>> {
+    let mut child = Child::start()?;
+    let heap = BASE + WINDOW..BASE + WINDOW + HUGE;
+    child.prepare(&[BASE..BASE + WINDOW, heap.clone()], heap.start, &[])?;
+    let mut answers = Vec::new();
+    for one in steps {
+        let answer = match one {
+            Do::Step(step) => child.run(0, std::slice::from_ref(step))?[0] as i64,
+            Do::Resize(pages) => {
+                write(NR, pages.to_string())?;
+                0
+            }
+        };
+        answers.push((answer, host_counts()));
+    }
+    Ok(answers)
+}
+
+fn in_library(steps: &[Do], path: Path) -> Vec<Answer> {
+    let machine = SoftMachine::<Host, X86_64>::new(&MachineConfig::small(1, 12 * 512)).expect("a machine");
+    let _cpu = machine.enter(CpuId(0));
+    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
+    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), path).expect("a root table");
+    assert_eq!(vm.resize_huge_pool(PageSize::Huge, POOL).free, POOL);
+    let number = |result: core::result::Result<u64, Errno>| match result {
+        Ok(value) => value as i64,
+        Err(errno) => -i64::from(errno.0),
+    };
+    let access = |addr: u64, access, value: u64| match space.fault(Fault { addr: VirtAddr(addr), access }) {
+        Ok(_) => value as i64,
+        Err(FaultError::NotMapped) => (touch::REFUSED + touch::UNMAPPED) as i64,
+        Err(FaultError::NotAllowed) => (touch::REFUSED + touch::RIGHTS) as i64,
+        // BUS_ADRERR
+        Err(_) => (touch::REFUSED + touch::BUS + 2) as i64,
+    };
+    let byte = |addr: u64| {
+        let mut byte = [0];
+        space.copy_from(VirtAddr(addr), &mut byte).map_or(0, |_| u64::from(byte[0]))
+    };
+    let mut answers = Vec::new();
+    for one in steps {
+        let answer = match *one {
+            Do::Step(Step::Map { hint, len, prot, flags }) => {
+                number(interleaf_linux_abi::mmap(&space, hint, len, prot, flags).map(|addr| addr.0))
+            }
+            Do::Step(Step::Unmap { addr, len }) => {
+                number(interleaf_linux_abi::munmap(&space, addr, len).map(|()| 0))
+            }
+            Do::Step(Step::Protect { addr, len, prot }) => {
+                number(interleaf_linux_abi::mprotect(&space, addr, len, prot).map(|()| 0))
+            }
+            Do::Step(Step::Advise { addr, len, advice }) => {
+                number(interleaf_linux_abi::madvise(&space, addr, len, advice).map(|()| 0))
+            }
+            Do::Step(Step::Read { addr }) => access(addr, Access::Read, byte(addr)),
+            Do::Step(Step::Write { addr, value }) => {
+                let stored = access(addr, Access::Write, 0);
+                let _stored_or_refused = space.copy_to(VirtAddr(addr), &[value]);
+                stored
+            }
+            Do::Step(other) => panic!("{other:?} is in no sequence here"),
+            Do::Resize(pages) => {
+                vm.resize_huge_pool(PageSize::Huge, pages);
+                0
+            }
+        };
+        vm.memory().check().expect("all frames and the pool add up");
+        let PoolCounts { total, free, reserved, surplus } = vm.memory().huge_pool(PageSize::Huge);
+        answers.push((answer, [total, free, reserved, surplus]));
+    }
+    answers
+}
+
+#[test]
+fn reserved_pages_are_as_on_the_hosts_linux() {
+    let steps = sequence();
+    let [speculative, locked] = [Path::Speculative, Path::Locked].map(|path| in_library(&steps, path));
+    assert_eq!(speculative, locked);
+    let Some(_pool) = HostPool::take() else {
+        return lacking::note("reserved_pool", "an unused pool of huge pages that may be sized");
+    };
+    let host = on_host(&steps).expect("the child lives");
+    for ((step, ours), theirs) in steps.iter().zip(&speculative).zip(&host) {
+        assert_eq!(ours, theirs, "{step:?}: the library's answer and counts, and the host's");
+    }
+}

@@ -1,0 +1,133 @@
+//! A huge page that was taken from the reserved pool, and is not mapped yet.
+
+use crate::frame::owned::UserFrame;
+use crate::frame::{Birth, FrameState, Init, MappedFolio, Memory};
+use crate::machine::Machine;
+use crate::units::{Order, PageSize, Pfn};
+use crate::work::{Chunk, Job, WorkerPool};
+use core::convert::Infallible;
+use core::fmt;
+use core::mem::ManuallyDrop;
+
+/// By what right a huge page is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PoolTake {
+    /// One was set aside for the entry.
+    Promised,
+    /// One that is promised to nobody.
+    Available,
+}
+
+/// A huge page of the reserved pool that its holder owns alone. Dropping it gives it back.
+pub(crate) struct PoolFolio<'m, M: Machine> {
+    /// Invariant: the block at `pfn`, of this size, is one of the pool of `memory`, in none of its lists; its
+    /// record says that it is taken and pooled; only this value owns it. Where `init` says so its bytes are
+    /// zero.
+    memory: &'m Memory<'m, M>,
+    pub(super) pfn: Pfn,
+    size: PageSize,
+    pub(super) init: Init,
+    take: PoolTake,
+}
+
+impl<'m, M: Machine> PoolFolio<'m, M> {
+    /// The folio, which was just taken out of a list.
+    pub(super) fn new(
+        memory: &'m Memory<'m, M>,
+        (pfn, size): (Pfn, PageSize),
+        init: Init,
+        take: PoolTake,
+    ) -> Self {
+        Self { memory, pfn, size, init, take }
+    }
+
+    /// The size.
+    pub fn size(&self) -> PageSize {
+        self.size
+    }
+
+    /// By what right it was taken.
+    pub fn take(&self) -> PoolTake {
+        self.take
+    }
+
+    /// Zeroes it, if it is not zero, by a job where it is large.
+    pub fn zero(&mut self, workers: Option<&WorkerPool<'_, M>>) {
+        if self.init == Init::Zeroed || mutant!("pool.folio-not-zeroed") {
+            return;
+        }
+        let (machine, first) = (self.memory.machine(), self.pfn);
+        self.in_parts(workers, |part| {
+            // SAFETY: the part lies in the block, by `in_parts`, which this value owns alone and borrows
+            // exclusively; no other part holds these frames.
+            unsafe { machine.zero(first.add(part), PART) };
+        });
+        self.init = Init::Zeroed;
+    }
+
+    /// Copies the bytes of a folio of user memory of the same size and memory, by a job where it is large.
+    /// Those that are written meanwhile are copied as they were before or after.
+    ///
+    /// # Panics
+    /// Where the other one is no folio of this size.
+    pub fn copy_from(&mut self, from: UserFrame<'_, M>, workers: Option<&WorkerPool<'_, M>>) {
+        let from = from.pfn_in(self.memory);
+        let order = self.memory.meta_of(from).state().order();
+        assert!(order == self.size.order(), "a block of {order:?} is copied to one of {:?}", self.size);
+        let (machine, to) = (self.memory.machine(), self.pfn);
+        self.init = Init::Dirty;
+        self.in_parts(workers, |part| {
+            // SAFETY: as in `zero` of the part that is copied to. The other one is part of a block of user
+            // memory of this order, as its record says, as long as the call lasts: no code has a Rust object
+            // there.
+            unsafe { machine.copy(from.add(part), to.add(part), PART) };
+        });
+    }
+
+    /// Calls `work` with the first frame of each part, counted from the folio's, once for each; by a job
+    /// where there are several and helpers.
+    fn in_parts(&mut self, workers: Option<&WorkerPool<'_, M>>, work: impl Fn(u64) + Sync) {
+        let nr = self.size.pages() / PART.frames();
+        let each = |range: core::ops::Range<u64>| range.for_each(|part| work(part * PART.frames()));
+        let Some(workers) = workers.filter(|_| nr > 1) else { return each(0..nr) };
+        let job = Job::new(0..nr, |chunk: &Chunk<'_>| {
+            each(chunk.range());
+            Ok::<(), Infallible>(())
+        });
+        if workers.run(&job.min_chunk(PARTS_AT_ONCE)).is_err() {
+            // A helper panicked: its parts are not known.
+            each(0..nr);
+        }
+    }
+
+    /// The folio as exclusive user memory, for the entry of a space that is going to map all of it, from the
+    /// page of its birth on. Called under the lock of that entry's table; where one was promised the entry is
+    /// marked so, and will not be any more.
+    pub fn into_mapped_at(self, birth: Birth) -> MappedFolio<'m, M> {
+        let folio = ManuallyDrop::new(self);
+        let (memory, order) = (folio.memory, folio.size.order());
+        if folio.take == PoolTake::Promised {
+            memory.keep_promise(folio.size);
+        }
+        memory.meta_of(folio.pfn).set_state(FrameState::pooled(order, Init::Dirty));
+        MappedFolio::new(memory, folio.pfn, order, Some(birth))
+    }
+}
+
+/// What is zeroed or copied by one call of the machine's.
+const PART: Order = Order::HUGE;
+
+/// Parts that are worth a helper.
+const PARTS_AT_ONCE: u64 = 4;
+
+impl<M: Machine> Drop for PoolFolio<'_, M> {
+    fn drop(&mut self) {
+        self.memory.untake((self.pfn, self.size), self.init, self.take);
+    }
+}
+
+impl<M: Machine> fmt::Debug for PoolFolio<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "folio {:?} of the pool of {:?}, {:?}", self.pfn, self.size, self.take)
+    }
+}

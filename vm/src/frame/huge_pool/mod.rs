@@ -1,0 +1,320 @@
+//! The reserved pool: huge pages that are taken from the zones beforehand, and kept. (Linux: hugetlbfs.)
+//!
+//! ```text
+//!   zones ── resize ──► free ── take ──► PoolFolio ── into_mapped_at ──► a huge leaf
+//!     ▲                  ▲                   │ dropped                     │ unhook, flush
+//!     └──── resize ──────┤◄──────────────────┘                             │
+//!                        └◄──── the last reference is put (a pin's, too) ──┘
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `mod` | the counts, and all changes of them |
+//! | `folio` | [`PoolFolio`]: a huge page that was taken, and is not mapped yet |
+//! | `resize` | how many huge pages there are |
+//!
+//! # Counts
+//!
+//! There is a pool for each size. All its numbers change under its lock, and huge faults are rare.
+//!
+//! | count | huge pages |
+//! |---|---|
+//! | `total` | that the pool has, in use or not |
+//! | `free` | in the zones' lists |
+//! | `promised` | that are kept for entries: as many as there are entries marked [`Reserved`] |
+//! | `away` | that come back by themselves: taken for such an entry, or dropped by one, and not back yet |
+//! | `surplus` | that leave the pool when they come back: it was made smaller than what is in use |
+//!
+//! [`Reserved`]: crate::machine::Marker::Reserved
+//!
+//! The rule is *promised ≤ free + away*; what is beyond is *available* to mappings that set nothing aside,
+//! and for promises. So whoever takes a huge page for a promised entry gets one: where none is free at this
+//! moment, one is on its way back, and is waited for. A fault that prepares a huge page changes no promise
+//! before it installs it, under the lock of the entry's table; so it does not matter what becomes of the
+//! entry meanwhile.
+
+mod folio;
+mod resize;
+
+pub(crate) use folio::{PoolFolio, PoolTake};
+
+use super::{FramePlacement, FrameState, Init, Memory, Zone};
+use crate::machine::{Cpu, Machine};
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::{SpinGuard, SpinLock, lockdep};
+use crate::units::{Order, PageSize, Pfn};
+
+/// Number of huge pages of one size that the reserved pool has. (Linux: `/proc/meminfo`.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PoolCounts {
+    /// All, in use or not. (Linux: `HugePages_Total`.)
+    pub total: u64,
+    /// Not in use. (Linux: `HugePages_Free`.)
+    pub free: u64,
+    /// Of the free ones, those that are kept for pages that were not touched yet. (Linux: `HugePages_Rsvd`.)
+    pub reserved: u64,
+    /// Those that leave the pool once they are not in use. (Linux: `HugePages_Surp`.)
+    pub surplus: u64,
+}
+
+/// The pools of both sizes.
+#[derive(Debug)]
+pub(in crate::frame) struct HugePools<C: Cpu> {
+    sizes: [SpinLock<PoolState, C, { lockdep::HUGE_POOL.0 }>; 2],
+}
+
+/// The counts of the module's table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct PoolState {
+    total: u64,
+    free: u64,
+    promised: u64,
+    away: u64,
+    surplus: u64,
+}
+
+/// The free folios of one node and size, linked through the records of their heads.
+#[derive(Debug)]
+pub(in crate::frame) struct PoolList<C: Cpu> {
+    /// The first one's number, plus one; 0 for none. Relaxed, as the length: guarded by the pool's lock.
+    first: AtomicU64<C>,
+    len: AtomicU64<C>,
+}
+
+/// Why no huge page was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotTaken {
+    /// There is none, or none where it is wanted.
+    Empty,
+    /// None is free at this moment, and one is on its way back.
+    Away,
+    /// None is free or on its way back, though one was promised: the promise has just been kept, to the entry
+    /// or whoever has changed it. The caller looks at the entry again.
+    Kept,
+}
+
+impl<C: Cpu> HugePools<C> {
+    pub const fn new() -> Self {
+        let empty = PoolState { total: 0, free: 0, promised: 0, away: 0, surplus: 0 };
+        Self { sizes: [SpinLock::new(empty), SpinLock::new(empty)] }
+    }
+}
+
+impl PoolState {
+    /// Those that are promised to nobody.
+    const fn available(&self) -> u64 {
+        (self.free + self.away).saturating_sub(self.promised)
+    }
+
+    /// Those that stay once all are back.
+    const fn persistent(&self) -> u64 {
+        self.total - self.surplus
+    }
+}
+
+impl<C: Cpu> PoolList<C> {
+    pub const fn new() -> Self {
+        Self { first: AtomicU64::new(0), len: AtomicU64::new(0) }
+    }
+
+    fn first(&self) -> Option<Pfn> {
+        self.first.load(Relaxed).checked_sub(1).map(Pfn)
+    }
+
+    fn len(&self) -> u64 {
+        self.len.load(Relaxed)
+    }
+
+    fn set(&self, first: Option<Pfn>, len: u64) {
+        self.first.store(first.map_or(0, |pfn| pfn.0 + 1), Relaxed);
+        self.len.store(len, Relaxed);
+    }
+}
+
+/// The pool of a size: `None` for base pages, which have none.
+const fn index_of(size: PageSize) -> Option<usize> {
+    match size {
+        PageSize::Base => None,
+        PageSize::Huge => Some(0),
+        PageSize::Giant => Some(1),
+    }
+}
+
+const fn size_of_order(order: Order) -> PageSize {
+    if order.0 == PageSize::Giant.order().0 { PageSize::Giant } else { PageSize::Huge }
+}
+
+impl<M: Machine> Memory<'_, M> {
+    /// What the pool of a size has.
+    pub fn huge_pool(&self, size: PageSize) -> PoolCounts {
+        let Some((state, _)) = self.lock_pool(size) else { return PoolCounts::default() };
+        let PoolState { total, free, promised, surplus, .. } = *state;
+        PoolCounts { total, free, reserved: promised, surplus }
+    }
+
+    /// Sets `nr` huge pages aside for as many entries. False, and nothing has changed, where fewer are
+    /// available.
+    pub(crate) fn promise_huge(&self, size: PageSize, nr: u64) -> bool {
+        let Some((mut state, _)) = self.lock_pool(size) else { return false };
+        let is_there = nr <= state.available() || mutant!("pool.promised-twice");
+        if is_there {
+            state.promised += nr;
+        }
+        is_there
+    }
+
+    /// Entries for which a huge page was set aside are gone, without one.
+    pub(crate) fn unpromise_huge(&self, size: PageSize, nr: u64) {
+        if let Some((mut state, _)) = self.lock_pool(size)
+            && !mutant!("pool.promise-kept")
+        {
+            state.promised -= nr;
+        }
+        self.shed_surplus(size);
+    }
+
+    /// The leaf that mapped the folio at `pfn` has just been replaced, under its table's lock; a huge page is
+    /// set aside for the entry again: this one, once it is back, or another one where somebody has a
+    /// reference that may last. False where none is available for that.
+    pub(crate) fn promise_again(&self, size: PageSize, pfn: Pfn) -> bool {
+        if !self.meta_of(pfn).begin_restore() {
+            return self.promise_huge(size, 1);
+        }
+        if let Some((mut state, _)) = self.lock_pool(size) {
+            state.promised += 1;
+            state.away += 1;
+        }
+        true
+    }
+
+    /// Takes a huge page where it is wanted. Waits for one that is on its way back, which its holder may
+    /// bring only once it has got the lock of a space: so this is called with no lock held, and outside of
+    /// any read section.
+    ///
+    /// # Errors
+    /// [`NotTaken::Empty`] and [`NotTaken::Kept`].
+    pub(crate) fn take_from_pool(
+        &self,
+        size: PageSize,
+        placement: FramePlacement,
+        take: PoolTake,
+    ) -> Result<PoolFolio<'_, M>, NotTaken> {
+        loop {
+            match self.try_take_from_pool(size, placement, take) {
+                Err(NotTaken::Away) => M::Cpu::relax(),
+                result => return result,
+            }
+        }
+    }
+
+    /// As [`take_from_pool`](Self::take_from_pool), and waits for nothing.
+    ///
+    /// # Errors
+    /// Why none was taken.
+    pub(crate) fn try_take_from_pool(
+        &self,
+        size: PageSize,
+        placement: FramePlacement,
+        take: PoolTake,
+    ) -> Result<PoolFolio<'_, M>, NotTaken> {
+        let (mut state, index) = self.lock_pool(size).ok_or(NotTaken::Empty)?;
+        if take == PoolTake::Available && state.available() == 0 && !mutant!("pool.promise-broken") {
+            return Err(NotTaken::Empty);
+        }
+        if state.free == 0 {
+            let is_kept = take == PoolTake::Promised && !mutant!("pool.kept-taken-for-empty");
+            let otherwise = if is_kept { NotTaken::Kept } else { NotTaken::Empty };
+            return Err(if state.away > 0 { NotTaken::Away } else { otherwise });
+        }
+        let lists = self.zones_from(placement).map(|zone| zone.huge_pool(index));
+        let pfn = lists.filter_map(|list| self.pop(list)).next().ok_or(NotTaken::Empty)?;
+        state.free -= 1;
+        if take == PoolTake::Promised {
+            state.away += 1;
+        }
+        Ok(PoolFolio::new(self, (pfn, size), self.meta_of(pfn).state().init(), take))
+    }
+
+    /// A folio that was taken for a promised entry is installed there: under the lock of the entry's table.
+    fn keep_promise(&self, size: PageSize) {
+        if let Some((mut state, _)) = self.lock_pool(size) {
+            state.away -= 1;
+            state.promised -= 1;
+        }
+    }
+
+    /// A folio that was taken comes back.
+    fn untake(&self, (pfn, size): (Pfn, PageSize), init: Init, take: PoolTake) {
+        self.put_back((pfn, size), init, take == PoolTake::Promised);
+    }
+
+    /// The last reference to a folio of the pool is gone: it comes back. `left` is what its record says.
+    pub(super) fn return_to_pool(&self, pfn: Pfn, left: FrameState) {
+        self.put_back((pfn, size_of_order(left.order())), Init::Dirty, left.restores());
+    }
+
+    fn put_back(&self, (pfn, size): (Pfn, PageSize), init: Init, was_away: bool) {
+        let Some((mut state, index)) = self.lock_pool(size) else { return };
+        if was_away {
+            state.away -= 1;
+        }
+        // Counted as free: is it more than what was promised?
+        let is_spare = state.free + 1 + state.away > state.promised;
+        if state.surplus > 0 && is_spare {
+            state.surplus -= 1;
+            state.total -= 1;
+            drop(state);
+            return self.release(pfn, size.order(), init);
+        }
+        state.free += 1;
+        self.push(self.zone_of(pfn).huge_pool(index), (pfn, size), init);
+    }
+
+    /// Locks the pool of a size.
+    fn lock_pool(&self, size: PageSize) -> Option<(SpinGuard<'_, PoolState, M::Cpu>, usize)> {
+        let index = index_of(size)?;
+        Some((self.huge_pools.sizes[index].lock(), index))
+    }
+
+    /// Adds a folio to a list. The pool's lock is held.
+    fn push(&self, list: &PoolList<M::Cpu>, (pfn, size): (Pfn, PageSize), init: Init) {
+        let meta = self.meta_of(pfn);
+        meta.set_state(FrameState::pooled(size.order(), init));
+        meta.set_prev(None);
+        meta.set_next(list.first());
+        list.set(Some(pfn), list.len() + 1);
+    }
+
+    /// Takes the first folio off a list. The pool's lock is held.
+    fn pop(&self, list: &PoolList<M::Cpu>) -> Option<Pfn> {
+        let pfn = list.first()?;
+        let meta = self.meta_of(pfn);
+        list.set(meta.next(), list.len() - 1);
+        meta.set_next(None);
+        Some(pfn)
+    }
+
+    /// Frees a folio that has left the pool to its zone.
+    fn release(&self, pfn: Pfn, order: Order, init: Init) {
+        self.meta_of(pfn).set_state(FrameState::taken(order));
+        self.free_block(pfn, order, init);
+    }
+
+    /// Whether the lists hold what the counts say, and `pooled` folios of this size say that they are free.
+    pub(super) fn is_pool_sound(&self, size: PageSize, pooled: u64) -> bool {
+        let Some((state, index)) = self.lock_pool(size) else { return true };
+        let listed = |zone: &Zone<M::Cpu>| {
+            let list = zone.huge_pool(index);
+            let folios = core::iter::successors(list.first(), |&pfn| self.meta_of(pfn).next());
+            let is_here = |pfn: &Pfn| core::ptr::eq(self.zone_of(*pfn), zone);
+            (folios.take_while(is_here).count() as u64 == list.len()).then_some(list.len())
+        };
+        let free = self.zones.iter().map(listed).sum::<Option<u64>>();
+        let holds = state.promised <= state.free + state.away && state.surplus <= state.total;
+        holds && free == Some(state.free) && state.free <= state.total && pooled == state.free
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/huge_pool.rs"]
+mod tests;

@@ -1,0 +1,172 @@
+//! How many huge pages the reserved pool has: taken from the zones, and given back.
+
+use super::{PoolCounts, PoolState, index_of};
+use crate::frame::{FrameState, Init, Memory, Priority, Zone};
+use crate::machine::Machine;
+use crate::units::{Order, PageSize, Pfn};
+use crate::work::{Chunk, Job, WorkerPool};
+use core::convert::Infallible;
+
+impl<M: Machine> Memory<'_, M> {
+    /// Makes the pool of a size one of `pages` huge pages, as far as that can be, and returns what it has
+    /// then. (Linux: a write to `nr_hugepages`.)
+    ///
+    /// A larger pool is taken from all nodes alike, by a job for each node whose helpers are on it, and what
+    /// one node lacks from the others. Pages of 1 GiB need as many free frames in a row, which they find
+    /// early after the start only. A smaller one gives back what is free and not promised; what is in use is
+    /// *surplus*, and leaves the pool when it comes back.
+    ///
+    /// Called with no lock held and outside of any read section. Of several callers at once each takes or
+    /// frees what is lacking or too much when it begins.
+    pub fn resize_huge_pool(
+        &self,
+        size: PageSize,
+        pages: u64,
+        workers: Option<&WorkerPool<'_, M>>,
+    ) -> PoolCounts {
+        let lacking = self.keep_surplus(size, pages);
+        if lacking > 0 {
+            self.fill_nodes(size, lacking, workers);
+            // What a node lacks, from the others; with what the CPUs' caches keep apart.
+            if self.lacking(size, pages) > 0 {
+                self.drain();
+            }
+            for zone in self.zones {
+                while self.lacking(size, pages) > 0 && self.fill_one(size, zone) {}
+            }
+        } else {
+            while self.give_one_back(size, pages) {}
+            self.note_surplus(size, pages);
+        }
+        self.huge_pool(size)
+    }
+
+    /// Of what was to leave the pool as many stay as are wanted now. Returns how many are lacking then.
+    fn keep_surplus(&self, size: PageSize, pages: u64) -> u64 {
+        if let Some((mut state, _)) = self.lock_pool(size) {
+            state.surplus -= state.surplus.min(pages.saturating_sub(state.persistent()));
+        }
+        self.lacking(size, pages)
+    }
+
+    fn lacking(&self, size: PageSize, pages: u64) -> u64 {
+        self.lock_pool(size).map_or(0, |(state, _)| pages.saturating_sub(state.persistent()))
+    }
+
+    /// Takes `nr` huge pages, as many from each node.
+    fn fill_nodes(&self, size: PageSize, nr: u64, workers: Option<&WorkerPool<'_, M>>) {
+        let nr_zones = self.zones.len() as u64;
+        let share = |at: u64| {
+            let most = self.zones[at as usize].managed() / size.pages();
+            most.min(nr / nr_zones + u64::from(at < nr % nr_zones))
+        };
+        let fill = |at: u64, workers: Option<&WorkerPool<'_, M>>| {
+            let zone = &self.zones[at as usize];
+            let part = |chunk: &Chunk<'_>| {
+                let _has_all = chunk.range().all(|_| self.fill_one(size, zone));
+                Ok::<(), Infallible>(())
+            };
+            let Some(workers) = workers.filter(|_| share(at) > 1) else {
+                let _has_all = (0..share(at)).all(|_| self.fill_one(size, zone));
+                return;
+            };
+            let job = Job::new(0..share(at), part).min_chunk(PAGES_AT_ONCE);
+            let _done = workers.run(&job.on_nodes(self.helper_nodes(zone.node())));
+        };
+        let Some(pool) = workers.filter(|_| nr_zones > 1) else {
+            return (0..nr_zones).for_each(|at| fill(at, workers));
+        };
+        let node = |chunk: &Chunk<'_>| {
+            chunk.range().for_each(|at| fill(at, workers));
+            Ok::<(), Infallible>(())
+        };
+        let _done = pool.run(&Job::new(0..nr_zones, node));
+    }
+
+    /// Takes a huge page from a node. False where it has none.
+    fn fill_one(&self, size: PageSize, zone: &Zone<M::Cpu>) -> bool {
+        let (Some(index), order) = (index_of(size), size.order()) else { return false };
+        if self.mishap.strikes() {
+            return false;
+        }
+        let block = if order > Order::MAX { self.find_run(zone, order) } else { self.take_one(zone, order) };
+        let Some((pfn, init)) = block else { return false };
+        self.caches.get_cpu().count_uncached(order.frames());
+        self.meta_of(pfn).set_state(FrameState::pooled(order, init));
+        if let Some((mut state, _)) = self.lock_pool(size) {
+            state.total += 1;
+            state.free += 1;
+            self.push(zone.huge_pool(index), (pfn, size), init);
+        }
+        true
+    }
+
+    fn take_one(&self, zone: &Zone<M::Cpu>, order: Order) -> Option<(Pfn, Init)> {
+        loop {
+            let found = zone.alloc(&self.table, order, Priority::Normal);
+            if found.is_some() || !self.initialise_on_demand(zone, order, Priority::Normal) {
+                return found;
+            }
+        }
+    }
+
+    /// Takes a block that is larger than any the zone has: as many blocks in a row, all free. Those that are
+    /// deferred are passed over.
+    fn find_run(&self, zone: &Zone<M::Cpu>, order: Order) -> Option<(Pfn, Init)> {
+        let is_zones = |at: Pfn| core::ptr::eq(self.zone_of(at), zone);
+        let ranges = self.zone_ranges.iter().map(|range| range.frames);
+        ranges.filter(|frames| is_zones(frames.start)).find_map(|frames| {
+            let first = frames.start.0.next_multiple_of(order.frames());
+            let runs = (first..frames.end.0).step_by(order.frames() as usize).map(Pfn);
+            let mut whole = runs.take_while(|run| run.add(order.frames()) <= frames.end);
+            whole.find_map(|run| {
+                let mut heads = (0..order.frames()).step_by(Order::MAX.frames() as usize);
+                let is_written = heads.all(|head| self.meta(run.add(head)).is_some());
+                let init = if is_written { zone.alloc_run(&self.table, run, order) } else { None };
+                Some((run, init?))
+            })
+        })
+    }
+
+    /// Takes a huge page out of the pool that is free and promised to nobody, from the node that has most of
+    /// them, if `is_wanted` says so of the counts, under their lock.
+    fn take_spare(&self, size: PageSize, is_wanted: impl FnOnce(&mut PoolState) -> bool) -> Option<Pfn> {
+        let (mut state, index) = self.lock_pool(size)?;
+        if state.free == 0 || state.available() == 0 || !is_wanted(&mut state) {
+            return None;
+        }
+        let fullest = self.zones.iter().max_by_key(|zone| zone.huge_pool(index).len());
+        let pfn = self.pop(fullest?.huge_pool(index))?;
+        state.free -= 1;
+        state.total -= 1;
+        Some(pfn)
+    }
+
+    /// Gives a free huge page back that is promised to nobody, if there are more than `pages`.
+    fn give_one_back(&self, size: PageSize, pages: u64) -> bool {
+        let Some(pfn) = self.take_spare(size, |state| state.persistent() > pages) else { return false };
+        self.release(pfn, size.order(), self.meta_of(pfn).state().init());
+        true
+    }
+
+    /// Gives back what is free, promised to nobody, and was to leave the pool.
+    pub(super) fn shed_surplus(&self, size: PageSize) {
+        let is_surplus = |state: &mut PoolState| {
+            let is_any = state.surplus > 0;
+            state.surplus -= u64::from(is_any);
+            is_any
+        };
+        while let Some(pfn) = self.take_spare(size, is_surplus) {
+            self.release(pfn, size.order(), self.meta_of(pfn).state().init());
+        }
+    }
+
+    fn note_surplus(&self, size: PageSize, pages: u64) {
+        if let Some((mut state, _)) = self.lock_pool(size) {
+            state.surplus = state.total.saturating_sub(pages);
+        }
+    }
+}
+
+/// Huge pages that are worth a helper.
+const PAGES_AT_ONCE: u64 = 8;

@@ -1,0 +1,86 @@
+//! Entries of mappings of the reserved pool: what is set aside for them, and how they are emptied.
+
+use super::Held;
+use crate::machine::Machine;
+use crate::space::{AddressSpace, Counter, Error};
+use crate::table::{LockedTable, SlotRun, detach_tables, sweep_table, sweep_tables};
+use crate::tlb::Gather;
+use crate::units::{Vpn, VpnRange};
+use crate::vma::PoolBacking;
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// The entries of a run, above the last level, are about to be cleared, their table locked: what was set
+    /// aside for them is promised no more. Returns the number of leaves of the reserved pool among them.
+    #[inline(always)]
+    pub(in crate::space) fn leave_pool(&self, run: &SlotRun<'_, '_, M>) -> u64 {
+        if self.may_have_pool() { self.unpromise(run) } else { 0 }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unpromise(&self, run: &SlotRun<'_, '_, M>) -> u64 {
+        let Some(size) = run.table.level().leaf_size() else { return 0 };
+        let (leaves, reserved) = run.nr_of_pool();
+        if reserved > 0 {
+            self.vm.memory.unpromise_huge(size, reserved);
+        }
+        leaves
+    }
+
+    /// Frees tables that cover only pages of `range`, where nothing is mapped and no writer but the caller
+    /// is: huge leaves take their places.
+    pub(in crate::space) fn free_tables_in(&self, held: Held<'_>, range: VpnRange) {
+        self.gather(held, range, |gather| {
+            detach_tables(&self.table, range, range, |table, covered| {
+                self.vm.count(Counter::TableFree);
+                gather.table(table, covered);
+            });
+        });
+    }
+
+    /// Drops the contents of a part of a mapping of the reserved pool, which stays. A huge page is set aside
+    /// for each page that is dropped, where one was when it was mapped. (Linux: `MADV_DONTNEED` of hugetlb.)
+    ///
+    /// As Linux does, the end is rounded down to a page.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where a page is cut at the start.
+    pub(in crate::space) fn drop_pool_pages(
+        &self,
+        held: Held<'_>,
+        part: VpnRange,
+        pool: PoolBacking,
+    ) -> Result<(), Error> {
+        let unit = pool.size.pages();
+        if !part.start.0.is_multiple_of(unit) {
+            return Err(Error::Invalid);
+        }
+        let range = VpnRange::new(part.start, Vpn(part.end.0 & !(unit - 1)));
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.gather(held, range, |gather| {
+            let each = |table: &mut LockedTable<'_, M>, rest| {
+                let end = sweep_table(table, rest, &mut |mut run: SlotRun<'_, '_, M>| {
+                    drop_leaves(&mut run, pool, gather);
+                });
+                // As for other huge pages: the table is not unlocked before its CPUs have forgotten them.
+                gather.flush_now();
+                end
+            };
+            sweep_tables(&self.table, range, each, || true);
+        });
+        Ok(())
+    }
+}
+
+fn drop_leaves<M: Machine>(run: &mut SlotRun<'_, '_, M>, pool: PoolBacking, gather: &mut Gather<'_, '_, M>) {
+    if run.table.level() != pool.size.level() {
+        return;
+    }
+    run.each_used(|table, slot, page| {
+        if let Some(unhooked) = table.drop_pool_leaf(slot, page, pool.reserves) {
+            gather.add(unhooked);
+        }
+    });
+}

@@ -1,0 +1,194 @@
+//! Pages of the reserved pool: faults against each other and against calls that empty the entry, and pins
+//! against a page that is dropped. The pool has as many pages as are set aside, so that each promise counts.
+//! The real code on the smallest tree, all executions with two preemptions.
+
+use super::loom_fork;
+use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store};
+use super::loom_pin::limit;
+use super::world::*;
+use crate::frame::PoolCounts;
+use crate::machine::{Entry, Marker};
+use crate::space::{Advice, MapRequest, Place};
+use crate::table::walk;
+use crate::units::{Access, Level, PageSize, Vpn};
+use crate::vma::HugePolicy;
+
+/// The pages of one table: a huge page.
+const WHOLE: u64 = TABLE;
+/// The last of them.
+const LAST: Vpn = Vpn(START.0 + TABLE - 1);
+/// Frames of which some make two blocks.
+const FRAMES: u64 = 3 * TABLE;
+const SIZE: PageSize = PageSize::Huge;
+
+/// Plays a model with a pool of one page, which is set aside. Afterwards it is free, and given back.
+fn explore(before: fn(&TestSpace), cpus: [Program; 2]) -> [usize; 2] {
+    let after = |space: &TestSpace| {
+        space.vm().memory().check().unwrap();
+        space.unmap(START.addr(), WHOLE * PAGE).unwrap();
+        let free = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
+        assert_eq!(space.vm().memory().huge_pool(SIZE), free);
+        space.vm().resize_huge_pool(SIZE, 0);
+    };
+    explore_pair_on(Pair { before, cpus, after }, FRAMES, HugePolicy::Never, 2)
+}
+
+fn map_pool(space: &TestSpace) {
+    let request = MapRequest { place: Place::Fixed(START.addr()), ..MapRequest::anonymous(WHOLE * PAGE) };
+    space.map_huge_pool(&request, SIZE).unwrap();
+}
+
+/// A mapping in which nothing was touched.
+fn mapped(space: &TestSpace) {
+    space.vm().resize_huge_pool(SIZE, 1);
+    map_pool(space);
+}
+
+/// A mapping whose page is there.
+fn touched(space: &TestSpace) {
+    mapped(space);
+    touch(space, START);
+}
+
+fn entry(space: &TestSpace) -> Entry {
+    let reading = space.vm().read();
+    walk(space.page_table(), START, Level::Pte, &reading).entry()
+}
+
+fn store_to_start(machine: &'static Tests, space: &'static TestSpace) -> bool {
+    store(machine, space, START)
+}
+
+fn store_to_last(machine: &'static Tests, space: &'static TestSpace) -> bool {
+    store(machine, space, LAST)
+}
+
+/// The one that comes second finds no free page, and none that it needs.
+#[test]
+fn loom_two_faults_race_for_one_page_that_is_set_aside() {
+    let first: Program = |machine, space| {
+        assert!(store(machine, space, START), "a page was set aside");
+        true
+    };
+    let second: Program = |machine, space| {
+        assert!(store(machine, space, LAST), "a page was set aside");
+        true
+    };
+    explore(mapped, [first, second]);
+}
+
+/// Nothing is set aside, and there is a page for each of the two: one goes back.
+#[test]
+fn loom_two_faults_race_for_one_entry_with_a_page_each() {
+    let before = |space: &TestSpace| {
+        space.vm().resize_huge_pool(SIZE, 2);
+        let one = MapRequest::anonymous(WHOLE * PAGE);
+        let flags = one.flags | crate::vma::VmaFlags::NORESERVE;
+        let request = MapRequest { place: Place::Fixed(START.addr()), flags, ..one };
+        space.map_huge_pool(&request, SIZE).unwrap();
+    };
+    let after = |space: &TestSpace| {
+        space.vm().memory().check().unwrap();
+        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 1);
+        space.unmap(START.addr(), WHOLE * PAGE).unwrap();
+        space.vm().resize_huge_pool(SIZE, 0);
+    };
+    let cpus = [store_to_start, store_to_last];
+    explore_pair_on(Pair { before, cpus, after }, 4 * TABLE, HugePolicy::Never, 2);
+}
+
+/// What a fault has prepared for the old mapping comes back for the new one.
+#[test]
+fn loom_a_fault_against_munmap_and_mmap_of_the_only_page() {
+    let map_again: Program = |machine, space| {
+        space.unmap(START.addr(), WHOLE * PAGE).unwrap();
+        assert!(!machine.has_cached(1, START), "a page is cached that is gone");
+        map_pool(space);
+        true
+    };
+    let seen = explore(mapped, [map_again, store_to_last]);
+    assert!(seen.iter().all(|&count| count > 0), "found and missed: {seen:?}");
+}
+
+#[test]
+fn loom_a_page_that_is_dropped_against_a_store() {
+    let discard: Program = |machine, space| {
+        let old = match entry(space) {
+            Entry::Leaf(leaf) => Some(leaf.pfn),
+            _ => None,
+        };
+        space.advise(START.addr(), WHOLE * PAGE, Advice::DontNeed).unwrap();
+        if entry(space) == Entry::Marker(Marker::Reserved) {
+            assert!(!machine.cached(1, START).is_some_and(|leaf| Some(leaf.pfn) == old));
+        }
+        true
+    };
+    let must_store: Program = |machine, space| {
+        assert!(store_to_start(machine, space) && store_to_last(machine, space), "a page is set aside");
+        true
+    };
+    explore(touched, [discard, must_store]);
+}
+
+/// A pin that is there before the page is dropped keeps the only page, and so the entry loses its promise;
+/// one that comes later is refused, and the page comes back. In no execution is a page promised that is
+/// pinned.
+#[test]
+fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
+    let discard: Program = |_, space| {
+        space.advise(START.addr(), WHOLE * PAGE, Advice::DontNeed).unwrap();
+        true
+    };
+    let pin: Program = |_, space| {
+        let reading = space.vm().read();
+        let pins = space.try_pin_fast(LAST.addr(), Access::Write, limit(), [None], &reading);
+        let Ok(pins) = pins else { return false };
+        let head = pins.frames().next().unwrap().pfn();
+        assert!(head.0 % TABLE == TABLE - 1, "the frame of another page is pinned");
+        let entry = entry(space);
+        if entry == Entry::Absent {
+            assert_eq!(space.vm().memory().huge_pool(SIZE).reserved, 0);
+        }
+        assert_ne!(entry, Entry::Marker(Marker::Reserved), "the only page is promised, and pinned");
+        true
+    };
+    let seen = explore(touched, [discard, pin]);
+    assert!(seen.iter().all(|&count| count > 0), "found and missed: {seen:?}");
+}
+
+/// Two pages that are copied one after the other: the child never has a store without the one before it.
+#[test]
+fn loom_a_fork_that_copies_a_page_against_two_stores() {
+    const SECOND: Vpn = Vpn(START.0 + TABLE);
+    let before = |space: &TestSpace| {
+        space.vm().resize_huge_pool(SIZE, 4);
+        let request = MapRequest {
+            place: Place::Fixed(START.addr()),
+            flags: crate::vma::VmaFlags::NORESERVE | MapRequest::anonymous(1).flags,
+            ..MapRequest::anonymous(2 * WHOLE * PAGE)
+        };
+        space.map_huge_pool(&request, SIZE).unwrap();
+        for page in [START, SECOND] {
+            loom_fork::write(space.vm().machine(), space, page, loom_fork::OLD);
+        }
+    };
+    let fork: Program = |machine, space| {
+        let child = loom_fork::fork(space);
+        let [first, second] = [START, SECOND].map(|page| loom_fork::byte(machine, &child, page));
+        assert!(first >= second, "the child has the second store, and not the first");
+        true
+    };
+    let stores: Program = |machine, space| {
+        for page in [START, SECOND] {
+            loom_fork::store(machine, space, page, loom_fork::NEW);
+        }
+        true
+    };
+    let after = |space: &TestSpace| {
+        space.unmap(START.addr(), 2 * WHOLE * PAGE).unwrap();
+        let free = PoolCounts { total: 4, free: 4, reserved: 0, surplus: 0 };
+        assert_eq!(space.vm().memory().huge_pool(SIZE), free);
+        space.vm().resize_huge_pool(SIZE, 0);
+    };
+    explore_pair_on(Pair { before, cpus: [fork, stores], after }, 7 * TABLE, HugePolicy::Never, 2);
+}

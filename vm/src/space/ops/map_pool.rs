@@ -1,0 +1,144 @@
+//! Mapping the reserved pool: memory of huge pages that the program can rely on. (Linux: mmap with
+//! MAP_HUGETLB, private.)
+//!
+//! ```text
+//!   the range, locked to write: place ─► promise: enough available? ─► mark the entries ─► publish
+//! ```
+//!
+//! Each entry of the mapping is marked as one that a huge page is set aside for; the fault that installs one
+//! takes it, and whoever clears the entry before gives it back. So what is set aside is known by page, as in
+//! Linux's reserve maps, and by nothing else: munmap of a part, a fork, or the end of the space need not
+//! count. docs/design/reserved-pool.md.
+
+use crate::frame::Priority;
+use crate::machine::{Format, Machine};
+use crate::space::edit::VmaEdit;
+use crate::space::{AddressSpace, Counter, Destination, Error, MapRequest, Place, RangeGuard, Sharing};
+use crate::table::mark_reserved;
+use crate::units::{Access, PAGE_SIZE, PageSize, VirtAddr, Vpn, VpnRange};
+use crate::vma::{BackingId, PoolBacking, TreeGaps, VmaAttributes, VmaFlags, VmaState, place_aligned};
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Maps private memory of huge pages of the reserved pool, of this size. Returns its first address. The
+    /// length is rounded up to such pages.
+    ///
+    /// A huge page is set aside for each page, so that no fault there lacks one, but with
+    /// [`VmaFlags::NORESERVE`]: then a fault may end with
+    /// [`FaultError::PoolEmpty`](crate::space::FaultError::PoolEmpty), a bus error. Such memory is never
+    /// swapped, split, shared or counted as committed. A child that is forked gets copies as far as the pool
+    /// has huge pages that are not set aside, and a bus error where it has none.
+    ///
+    /// munmap, mprotect, madvise and mbind refuse ranges that cut a huge page.
+    ///
+    /// Locks the range to write, and the whole of it while its entries are marked: some nanoseconds for each.
+    ///
+    /// # Errors
+    /// As [`map`](Self::map); and [`Error::Invalid`] for base pages, pages that the format does not have,
+    /// shared memory, and a fixed address that is not one of a huge page; [`Error::NoMemory`] where not
+    /// enough huge pages are available, or no memory for tables. With [`Place::Fixed`] the pages are unmapped
+    /// first, and stay so then.
+    pub fn map_huge_pool(&self, request: &MapRequest, size: PageSize) -> Result<VirtAddr, Error> {
+        let request = rounded::<M::Format>(request, size)?;
+        let (guard, range) = self.place_huge_pool(&request, size)?;
+        let flags = VmaFlags::new_pool(request.flags);
+        let reserves = !flags.contains(VmaFlags::NORESERVE);
+        if reserves && !self.vm.memory.promise_huge(size, range.len() / size.pages()) {
+            return Err(Error::NoMemory);
+        }
+        self.note_pool();
+        // Empty ones, which other calls have left in the hole.
+        self.free_tables_in(guard.held(), range);
+        let backing = BackingId::of_pool(PoolBacking { size, reserves });
+        let vma = VmaAttributes::backed(range, flags, backing, 0);
+        let mut result = if reserves { self.mark_all_reserved(range, size) } else { Ok(()) };
+        if result.is_ok() {
+            let alone = [Some((vma, VmaState::Live))];
+            result = VmaEdit::new(self, &guard).replace(range, &alone, VpnRange::default());
+        }
+        if result.is_err() {
+            let guard = self.published(guard, range);
+            self.zap_and_free_tables(&guard, range, [None; 2]);
+            return result.map(|()| range.start.addr());
+        }
+        drop(guard);
+        if request.populate {
+            let is_writable = flags.contains(VmaFlags::WRITE);
+            let _best_effort = self.populate(range, if is_writable { Access::Write } else { Access::Read });
+        }
+        Ok(range.start.addr())
+    }
+
+    /// Marks the entries of a range for which huge pages were set aside. Where that fails, those that were
+    /// marked are left so, and what was set aside for the others is given back.
+    fn mark_all_reserved(&self, range: VpnRange, size: PageSize) -> Result<(), Error> {
+        let vm = self.vm;
+        let mut marked = VpnRange { start: range.start, end: range.start };
+        let result = mark_reserved(&self.table, range, size, &mut marked, || {
+            vm.count(Counter::TableAlloc);
+            vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal))
+        });
+        result.map_err(|_| {
+            vm.memory.unpromise_huge(size, (range.end.0 - marked.end.0) / size.pages());
+            Error::NoMemory
+        })
+    }
+
+    /// Chooses pages and locks them to write; nothing is mapped there.
+    fn place_huge_pool(
+        &self,
+        request: &MapRequest,
+        size: PageSize,
+    ) -> Result<(RangeGuard<'_, M>, VpnRange), Error> {
+        let free = |(guard, destination): (_, Destination)| (guard, destination.range());
+        match request.place {
+            Place::Fixed(addr) | Place::FixedNoReplace(addr)
+                if !addr.vpn().0.is_multiple_of(size.pages()) || !addr.is_page_aligned() =>
+            {
+                Err(Error::Invalid)
+            }
+            Place::Fixed(addr) => loop {
+                let place = Place::FixedNoReplace(addr);
+                match self.place(&MapRequest { place, ..*request }) {
+                    // Again, should another thread map something there in between.
+                    Err(Error::Exists) => self.unmap(addr, request.len_bytes)?,
+                    placed => return placed.map(free),
+                }
+            },
+            Place::FixedNoReplace(_) => self.place(request).map(free),
+            Place::Hint(addr) => self.find_aligned_room(addr, request, size, false),
+            Place::Low(addr) => self.find_aligned_room(addr, request, size, true),
+        }
+    }
+
+    fn find_aligned_room(
+        &self,
+        wish: VirtAddr,
+        request: &MapRequest,
+        size: PageSize,
+        low: bool,
+    ) -> Result<(RangeGuard<'_, M>, VpnRange), Error> {
+        let all = self.write_all();
+        self.limits(all.held()).may_map()?;
+        let (areas, len) = (&self.layout.areas, request.len_bytes / PAGE_SIZE as u64);
+        if len > areas.user.end.0 {
+            return Err(Error::NoMemory);
+        }
+        let hint = areas.hint(wish).map(|page| Vpn(page.0.next_multiple_of(size.pages())));
+        let wanted = if low { areas.low(hint, len) } else { areas.anywhere(hint, len) };
+        let reading = self.vm.rcu.read();
+        let start = place_aligned(&TreeGaps(&self.vmas, &reading), &wanted, size).ok_or(Error::NoMemory)?;
+        drop(reading);
+        let range = VpnRange::new(start, start.add(len));
+        Ok((all.narrow(range), range))
+    }
+}
+
+/// The request with its length in whole pages of `size`, which the format has.
+fn rounded<F: Format>(request: &MapRequest, size: PageSize) -> Result<MapRequest, Error> {
+    let is_huge = size != PageSize::Base && size.level() <= F::ROOT;
+    if !is_huge || request.sharing != Sharing::Private || request.len_bytes == 0 {
+        return Err(Error::Invalid);
+    }
+    let len_bytes = request.len_bytes.checked_next_multiple_of(size.bytes()).ok_or(Error::NoMemory)?;
+    Ok(MapRequest { len_bytes, ..*request })
+}

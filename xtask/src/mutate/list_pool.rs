@@ -1,0 +1,62 @@
+//! The points of the reserved pool of huge pages.
+
+use super::Mutation;
+use super::Test::{Model, Unit};
+
+const COUNTS: super::Test = Unit("frame::huge_pool::tests");
+const PROMISES: super::Test = Unit("space::tests::pool::promises");
+const EDITS: super::Test = Unit("space::tests::pool::edits");
+const FORK: super::Test = Unit("space::tests::pool::fork");
+const PINS: super::Test = Unit("space::tests::pool::pins");
+
+/// All of them.
+pub const ALL: &[Mutation] = &[
+    Mutation { point: "pool.promised-twice", wrong: "more is set aside than there is", test: COUNTS },
+    Mutation {
+        point: "pool.promise-broken",
+        wrong: "a mapping without a promise takes a page that is set aside",
+        test: COUNTS,
+    },
+    Mutation {
+        point: "pool.promise-kept",
+        wrong: "munmap leaves pages set aside for nobody",
+        test: PROMISES,
+    },
+    Mutation {
+        point: "pool.folio-freed-to-zone",
+        wrong: "a page that was in use does not come back to the pool",
+        test: PROMISES,
+    },
+    Mutation { point: "pool.folio-not-zeroed", wrong: "a page shows what it held before", test: PROMISES },
+    Mutation { point: "pool.page-cut", wrong: "munmap and mprotect cut huge pages", test: EDITS },
+    Mutation {
+        point: "pool.restored-though-pinned",
+        wrong: "a page is set aside again that a pin may keep for good",
+        test: PINS,
+    },
+    Mutation {
+        point: "pool.lost-page-absent",
+        wrong: "a child finds zeros where its parent had stored something",
+        test: FORK,
+    },
+    Mutation {
+        point: "pool.fork-flush-skipped",
+        wrong: "the parent stores to a page while it is copied for the child",
+        test: Unit("space::tests::pool::fork::a_store_beside_the_copy_waits_for_the_fork"),
+    },
+    Mutation {
+        point: "pool.fork-ignored",
+        wrong: "a fault of the parent allows stores to a page that is copied for the child",
+        test: Model("loom_a_fork_that_copies_a_page_against_two_stores"),
+    },
+    Mutation {
+        point: "pool.kept-taken-for-empty",
+        wrong: "a fault that comes second to its page ends with a bus error",
+        test: Model("loom_two_faults_race_for_one_page_that_is_set_aside"),
+    },
+    Mutation {
+        point: "pool.entry-not-rechecked",
+        wrong: "a page is installed over the one that another fault has put there",
+        test: Model("loom_two_faults_race_for_one_entry_with_a_page_each"),
+    },
+];
