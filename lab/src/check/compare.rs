@@ -116,7 +116,11 @@ impl fmt::Display for Difference {
             }
         }
         f.write_str(&both(one, other, "map", &left.map, &right.map)?)?;
-        f.write_str(&both(one, other, "pages", &left.pages, &right.pages)?)
+        f.write_str(&both(one, other, "pages", &left.pages, &right.pages)?)?;
+        if left.huge == right.huge {
+            return writeln!(f, "huge leaves, the same in both: {:x?}", left.huge);
+        }
+        writeln!(f, "huge leaves of {one}: {:x?}\nof {other}: {:x?}", left.huge, right.huge)
     }
 }
 
