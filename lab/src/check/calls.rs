@@ -197,7 +197,7 @@ pub struct Outcome {
     pub map: Vec<MapLine>,
     /// The resident pages afterwards, within the looked-at ranges: address and state, upwards.
     pub pages: Vec<(u64, PageState)>,
-    /// Its huge leaves in the arena of huge pages.
+    /// Its huge leaves.
     pub huge: HugeLeaves,
 }
 

@@ -51,6 +51,8 @@ bitflags::bitflags! {
         const FREE_FINDS_ZEROS = 64;
         /// MADV_COLLAPSE of base pages wants an identity, and no page.
         const COLLAPSE_WANTS_IDENTITY = 128;
+        /// MADV_COLLAPSE ends at a region that nothing maps; the library goes on to the next.
+        const COLLAPSE_STOPS_AT_NOTHING = 256;
     }
 }
 

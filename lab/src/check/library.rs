@@ -11,8 +11,8 @@ use crate::machine::soft::{Flavour, MachineConfig, SoftMachine};
 use interleaf::frame::{BootMap, Init, Region, RegionKind};
 use interleaf::machine::{Entry, Format, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
-use interleaf::units::{CpuId, Level, NodeId, Pfn, VirtAddr, Vpn, VpnRange};
 use interleaf::table::walk;
+use interleaf::units::{CpuId, Level, NodeId, Pfn, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{Areas, HugePolicy, HugeRefusal, VmaAttributes, VmaFlags};
 
 /// The library on a machine whose tables have format `F`, its faults going `path`.
@@ -181,7 +181,7 @@ pub(crate) fn map_lines<M: Machine>(
     lines
 }
 
-/// The huge leaves of a space in the arena of the setting. No CPU changes them meanwhile.
+/// The huge leaves of a space. No CPU changes them meanwhile.
 pub(crate) fn huge_leaves<M: Machine>(
     setting: &Setting,
     space: &AddressSpace<'_, M>,
@@ -196,7 +196,7 @@ pub(crate) fn huge_leaves<M: Machine>(
     };
     let leaves = match setting.huge.policy {
         HugePolicy::Never => Vec::new(),
-        _ => setting.huge_arena().step_by(HUGE_BYTES as usize).filter_map(leaf).collect(),
+        _ => setting.huge_window().step_by(HUGE_BYTES as usize).filter_map(leaf).collect(),
     };
     HugeLeaves::new(leaves, map)
 }

@@ -6,11 +6,11 @@
 //! reads the child's map and pages while the child sleeps; the next sequence starts with emptied windows.
 
 use super::calls::{
-    Call, CallResult, Errno, HUGE_BYTES, HugeLeaf, HugeLeaves, MapLine, Outcome, PAGE, PageState, Segv, System,
-    fingerprint,
+    Call, CallResult, Errno, HUGE_BYTES, HugeLeaf, HugeLeaves, MapLine, Outcome, PAGE, PageState, Segv,
+    System, fingerprint,
 };
-use super::oracle_host::{self as host, HostLine};
 use super::huge::host as huge_host;
+use super::oracle_host::{self as host, HostLine};
 use super::setting::{MANY_PAGES, Setting};
 use crate::os::child::{Child, MAX_STEPS, MOST_PROCESSES, Step};
 use crate::os::{pagemap, touch};
@@ -133,12 +133,12 @@ impl Oracle {
         self.within_windows(lines.expect("the child's map can be read"))
     }
 
-    /// The huge leaves of a process in the arena, and what the host says of each of its `lines`.
+    /// The huge leaves of a process, and what the host says of each of its `lines`.
     pub(super) fn huge_leaves(&self, process: usize, lines: &[HostLine]) -> HugeLeaves {
         let mut leaves = Vec::new();
         if self.setting.huge.policy != HugePolicy::Never {
             let pagemap = &self.view(process).pagemap;
-            let present = pagemap::present(pagemap, &self.setting.huge_arena());
+            let present = pagemap::present(pagemap, &self.setting.huge_window());
             for run in present.expect("the child's pagemap can be scanned").iter().filter(|run| run.huge) {
                 let leaf = if run.zero { HugeLeaf::Zero } else { HugeLeaf::Own };
                 leaves.extend(run.range.clone().step_by(HUGE_BYTES as usize).map(|start| (start, leaf)));

@@ -1,8 +1,8 @@
 //! Arranging the oracle's child: its address space, and whether this host is suitable.
 
 use super::calls::{MapFlags, Prot};
-use super::processes::ForkAdvice;
 use super::huge_rules::HugeSetting;
+use super::processes::ForkAdvice;
 use super::setting::Setting;
 use crate::os::child::{Child, HugePages, Step};
 use crate::os::host_info;

@@ -113,6 +113,13 @@ impl Setting {
         end - HUGE_REGIONS * HUGE_BYTES..end
     }
 
+    /// Where huge leaves can be: the arena, and what Linux places below it.
+    #[must_use]
+    pub fn huge_window(&self) -> Range<u64> {
+        let Range { start, end } = self.huge_arena();
+        start - 128 * HUGE_BYTES..end
+    }
+
     /// The ranges whose pages are looked at one by one after a sequence.
     #[must_use]
     pub fn looked_at(&self) -> [Range<u64>; 3] {

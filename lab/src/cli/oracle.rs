@@ -53,7 +53,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::usage("--sequences and --longest: at least 1"));
     }
     let end = args.seed.checked_add(args.sequences);
-    let end = end.ok_or_else(|| Failure::usage(format!("--seed {}: seeds end at {}", args.seed, u64::MAX)))?;
+    let end =
+        end.ok_or_else(|| Failure::usage(format!("--seed {}: seeds end at {}", args.seed, u64::MAX)))?;
     let no_leave = |error: std::io::Error| Failure::usage(format!("--set-host: {error}"));
     let _set = if args.set_host { Some(HostSetting::change(policy).map_err(no_leave)?) } else { None };
     let mut beside = Beside::new(policy).map_err(|lacking| Failure::usage(lacking.to_string()))?;

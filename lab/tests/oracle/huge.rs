@@ -1,5 +1,8 @@
 //! Huge pages: random sequences, rule by rule, and the library beside both.
 
+use interleaf::space::Path;
+use interleaf::table::format::X86_64;
+use interleaf::vma::HugePolicy;
 use interleaf_lab::check::calls::{
     Call, CallResult, Errno, HUGE_BYTES, HugeLeaf, MapFlags, Outcome, PAGE, Prot, System, advice,
 };
@@ -9,9 +12,6 @@ use interleaf_lab::check::library::Library;
 use interleaf_lab::check::model::Model;
 use interleaf_lab::check::oracle::Oracle;
 use interleaf_lab::check::setting::Setting;
-use interleaf::space::Path;
-use interleaf::table::format::X86_64;
-use interleaf::vma::HugePolicy;
 use std::io::Write;
 
 const R: Prot = Prot::READ;
@@ -151,7 +151,10 @@ fn collapse_checks_the_range_then_each_mapping() {
     assert_eq!(last(&[write(0), collapse(1, 5)]), CallResult::Error(Errno::EINVAL), "inside of a region");
     assert_eq!(last(&[write(0), collapse(0, 5)]), CallResult::Value(0), "at the border of one");
     let hole = Call::Munmap { addr: at(HUGE), len: HUGE_BYTES };
-    assert_eq!(last(&[write(0), write(2 * HUGE), hole, collapse(0, 3 * HUGE)]), CallResult::Error(Errno::ENOMEM));
+    assert_eq!(
+        last(&[write(0), write(2 * HUGE), hole, collapse(0, 3 * HUGE)]),
+        CallResult::Error(Errno::ENOMEM)
+    );
     let refused = advise(0, HUGE, advice::NOHUGEPAGE);
     assert_eq!(last(&[write(0), refused, collapse(0, HUGE)]), CallResult::Error(Errno::EINVAL));
 }
@@ -170,5 +173,8 @@ fn huge_sequences_are_reproducible_admitted_and_rich() {
         let is_collapse = |call: &&Call| matches!(call, Call::Madvise { advice: advice::COLLAPSE, .. });
         collapsed += calls.iter().filter(is_collapse).count();
     }
-    assert!(own > 50 && zero > 20 && collapsed > 50, "{own} huge pages, {zero} of zeros, {collapsed} collapses");
+    assert!(
+        own > 50 && zero > 20 && collapsed > 50,
+        "{own} huge pages, {zero} of zeros, {collapsed} collapses"
+    );
 }

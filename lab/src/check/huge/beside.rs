@@ -21,7 +21,9 @@ use crate::check::huge_rules::HugeRules;
 use crate::check::library::Library;
 use crate::check::model::Model;
 use crate::check::oracle::Oracle;
-use crate::check::processes::{ModelProcesses, ProcessSystem, StepOutcome, compare_processes, process_sequence};
+use crate::check::processes::{
+    ModelProcesses, ProcessSystem, StepOutcome, compare_processes, process_sequence,
+};
 use crate::check::setting::Setting;
 use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
@@ -265,7 +267,6 @@ impl Beside {
 }
 
 fn told(difference: Option<impl std::fmt::Display>) -> String {
-    difference.map_or("a difference that came once, and not again".into(), |difference| {
-        format!("\n{difference}")
-    })
+    difference
+        .map_or("a difference that came once, and not again".into(), |difference| format!("\n{difference}"))
 }

@@ -47,8 +47,10 @@ struct Habits<'a> {
     setting: &'a Setting,
     /// One in this number of ranges lies anywhere.
     anywhere: u64,
-    /// One in this number of mappings is shared, or not of this policy.
+    /// One in this number of mappings is not like the others.
     strange: u64,
+    /// Whether there is shared memory. It has no MADV_COLLAPSE then, which Linux carries out there.
+    shares: bool,
 }
 
 /// A sequence of at most `longest` calls that `setting` admits, reproducible from `seed`.
@@ -62,8 +64,13 @@ pub fn huge_sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
             *weight = 0;
         }
     }
+    let shares = rng.chance(1, 4);
+    weights
+        .iter_mut()
+        .filter(|(_, kind)| shares && *kind == Kind::Collapse)
+        .for_each(|(weight, _)| *weight = 0);
     let (anywhere, strange) = (rng.pick(&[4, 12, 100]), rng.pick(&[6, 20, 1000]));
-    let mut habits = Habits { rng, setting, anywhere, strange };
+    let mut habits = Habits { rng, setting, anywhere, strange, shares };
     let mut calls = habits.beginning();
     while (calls.len() as u64) < length {
         let kind = habits.rng.weighted(&weights);
@@ -148,8 +155,9 @@ impl Habits<'_> {
         let (addr, len) = self.range();
         let mut flags = PRIVATE;
         if self.rng.chance(1, self.strange) {
+            let others = [PRIVATE | MapFlags::NORESERVE, PRIVATE | MapFlags::STACK];
             let shared = MapFlags::SHARED | MapFlags::ANONYMOUS;
-            flags = self.rng.pick(&[PRIVATE | MapFlags::NORESERVE, PRIVATE | MapFlags::STACK, shared]);
+            flags = if self.shares { shared } else { self.rng.pick(&others) };
         }
         flags |= self.rng.weighted(&[
             (8, MapFlags::FIXED),

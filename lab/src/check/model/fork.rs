@@ -1,7 +1,7 @@
 //! `fork`: a copy of the mappings and of the private pages.
 
-use super::mapping::{Anon, Mapping, VmFlags};
 use super::huge::Regions;
+use super::mapping::{Anon, Mapping, VmFlags};
 use super::{Model, Objects};
 use crate::check::calls::Errno;
 use crate::check::setting::InheritedZeroPages;
@@ -42,5 +42,7 @@ impl Model {
 /// Whether the child gets the entries of a private mapping.
 fn is_copied(mapping: &Mapping, zero_pages: InheritedZeroPages) -> bool {
     let is_wiped = mapping.flags.contains(VmFlags::WIPEONFORK);
-    mapping.object.is_none() && !is_wiped && (mapping.anon.is_some() || zero_pages == InheritedZeroPages::Everywhere)
+    mapping.object.is_none()
+        && !is_wiped
+        && (mapping.anon.is_some() || zero_pages == InheritedZeroPages::Everywhere)
 }

@@ -186,9 +186,7 @@ impl Model {
     /// MADV_DONTNEED of a part of a mapping: tables that it has emptied.
     pub(super) fn free_emptied(&mut self, part: &Range<u64>) {
         if self.follows(HugeRules::DISCARDS_FREE_TABLES) {
-            self.regions
-                .by_start
-                .retain(|&region, _| region < part.start || region + HUGE_BYTES > part.end);
+            self.regions.by_start.retain(|&region, _| region < part.start || region + HUGE_BYTES > part.end);
         }
     }
 
@@ -264,7 +262,8 @@ impl Model {
         let may = self.has_huge_pages()
             && mapping.object.is_none()
             && !mapping.flags.contains(VmFlags::NOHUGEPAGE)
-            && first_region + HUGE_BYTES <= mapping.end;
+            && first_region + HUGE_BYTES <= mapping.end
+            && (mapping.anon.is_some() || !self.follows(HugeRules::COLLAPSE_WANTS_IDENTITY));
         let (first, last) = (part.start.next_multiple_of(HUGE_BYTES), part.end / HUGE_BYTES * HUGE_BYTES);
         if !may || first > last {
             return Err(Errno::EINVAL);
@@ -273,12 +272,9 @@ impl Model {
         for region in (first..last).step_by(HUGE_BYTES as usize) {
             match self.regions.by_start.get(&region) {
                 Some(Region::Huge(_) | Region::Zero) => {}
+                None if self.follows(HugeRules::COLLAPSE_STOPS_AT_NOTHING) => return Err(Errno::EINVAL),
                 None => result = Err(Errno::EINVAL),
                 Some(Region::Table) if self.follows(HugeRules::COLLAPSE_WANTS_IDENTITY) => {
-                    // An identity may come from a neighbour: the mapping is as it was when the call began.
-                    if mapping.anon.is_none() {
-                        return Err(Errno::EINVAL);
-                    }
                     self.install_block(region);
                 }
                 Some(Region::Table) => {
@@ -300,8 +296,11 @@ impl Model {
         child.regions.parts.retain(|page, _| child.pages.contains_key(page));
         let regions: Vec<(u64, Region)> = self.regions.by_start.iter().map(|(&at, &it)| (at, it)).collect();
         for (start, region) in regions {
-            let copied: Vec<&Mapping> =
-                child.mappings.overlapping(&(start..start + HUGE_BYTES)).filter(|vma| is_copied(vma)).collect();
+            let copied: Vec<&Mapping> = child
+                .mappings
+                .overlapping(&(start..start + HUGE_BYTES))
+                .filter(|vma| is_copied(vma))
+                .collect();
             if copied.is_empty() {
                 continue;
             }

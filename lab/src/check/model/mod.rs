@@ -26,9 +26,7 @@ mod protect;
 mod spaces;
 mod unmap;
 
-use crate::check::calls::{
-    Call, CallResult, Errno, HugeLeaves, MapLine, Outcome, PAGE, PageState, System,
-};
+use crate::check::calls::{Call, CallResult, Errno, HugeLeaves, MapLine, Outcome, PAGE, PageState, System};
 use crate::check::setting::Setting;
 use contents::Contents;
 use huge::Regions;
@@ -168,10 +166,10 @@ impl Model {
         })
     }
 
-    /// The huge leaves in the arena of huge pages.
+    /// The huge leaves.
     #[must_use]
     pub fn huge_leaves(&self) -> HugeLeaves {
-        HugeLeaves::new(self.regions.leaves(&self.setting.huge_arena()), &self.map())
+        HugeLeaves::new(self.regions.leaves(&self.setting.huge_window()), &self.map())
     }
 
     /// The mappings themselves, for tests of attributes that the map does not show.

@@ -73,7 +73,7 @@ pub struct MemoryState {
     pub advice: Vec<ForkAdvice>,
     /// The resident pages of the looked-at ranges, upwards.
     pub pages: Vec<(u64, PageState)>,
-    /// The huge leaves in the arena of huge pages.
+    /// The huge leaves.
     pub huge: HugeLeaves,
 }
 
