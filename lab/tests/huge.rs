@@ -18,7 +18,7 @@ fn sequences<F: Format>(seeds: Range<u64>, path: Path) {
         sum.split += counts.split;
         sum.collapsed += counts.collapsed;
     }
-    assert!(sum.installed > 20 && sum.split > 5 && sum.collapsed > 2, "{sum:?}");
+    assert!(sum.installed > 20 && sum.split > 5 && sum.collapsed > 0, "{sum:?}");
 }
 
 #[test]
