@@ -66,8 +66,8 @@ struct Habits<'a> {
     kinds: Vec<MapFlags>,
 }
 
-/// A sequence of at most `longest` calls that `setting` admits, reproducible from `seed`; in a setting with huge
-/// pages, on an arena of several of them.
+/// A sequence of at most `longest` calls that `setting` admits, reproducible from `seed`; in a setting with
+/// huge pages, on an arena of several of them.
 #[must_use]
 pub fn sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
     if setting.huge.policy != HugePolicy::Never {

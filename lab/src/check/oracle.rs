@@ -2,8 +2,9 @@
 //!
 //! One child process lives as long as the oracle. Its address space is the experiment's ([`Setting`]):
 //! everything but the windows is filled, the heap starts in the main window, huge pages are off or as the
-//! host has them, and no capability is left that would make it a special case. A sequence is executed in one go; then the parent
-//! reads the child's map and pages while the child sleeps; the next sequence starts with emptied windows.
+//! host has them, and no capability is left that would make it a special case. A sequence is executed in one
+//! go; then the parent reads the child's map and pages while the child sleeps; the next sequence starts with
+//! emptied windows.
 
 use super::calls::{
     Call, CallResult, Errno, HUGE_BYTES, HugeLeaf, HugeLeaves, MapLine, Outcome, PAGE, PageState, Segv,

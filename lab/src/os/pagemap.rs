@@ -1,4 +1,5 @@
-//! Which pages of a process are present, which are the zero page, and which lie in huge leaves: `PAGEMAP_SCAN`, since Linux 6.7.
+//! Which pages of a process are present, which are the zero page, and which lie in huge leaves:
+//! `PAGEMAP_SCAN`, since Linux 6.7.
 
 use std::fs::File;
 use std::io::{Error, Result};

@@ -1,5 +1,5 @@
-//! The host's setting of huge pages: whether the oracle can be asked about them, setting it for a run, and the
-//! counters that tell where the host's supply has decided.
+//! The host's setting of huge pages: whether the oracle can be asked about them, setting it for a run, and
+//! the counters that tell where the host's supply has decided.
 
 use crate::check::oracle_host::unfit;
 use interleaf::vma::HugePolicy;

@@ -1,5 +1,5 @@
-//! Random calls on an arena of several huge pages, the library beside the model: answers, contents, residency,
-//! huge leaves, what a child has, and a recount.
+//! Random calls on an arena of several huge pages, the library beside the model: answers, contents,
+//! residency, huge leaves, what a child has, and a recount.
 
 use super::HUGE;
 use super::generate::huge_sequence;

@@ -9,8 +9,8 @@
 //!
 //! `fork` copies the map of pages; that frames are shared until they are written shows nowhere.
 //!
-//! Not modelled: files, growing stacks, mlock, protection keys (execute-only mappings are readable here). Where
-//! Linux and the library differ, the setting says which of the two the model follows.
+//! Not modelled: files, growing stacks, mlock, protection keys (execute-only mappings are readable here).
+//! Where Linux and the library differ, the setting says which of the two the model follows.
 
 mod advise;
 mod brk;

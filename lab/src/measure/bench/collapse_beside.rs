@@ -3,8 +3,8 @@
 //! One CPU collapses region after region, of each of which half the pages are there. Another writes to pages
 //! that are not: of another mapping (`thp.collapse_latency`), or of the region that is being collapsed
 //! (`thp.collapse_latency_inside`), these with pauses, since a collapse gives up where more than a few pages
-//! come meanwhile. The figure is the 99.9th percentile of a run. The yardstick is the same, with a pause in the
-//! place of each collapse.
+//! come meanwhile. The figure is the 99.9th percentile of a run. The yardstick is the same, with a pause in
+//! the place of each collapse.
 
 use super::{Bar, Benchmark, Figure, Options, paired, pinned_threads};
 use crate::error::Failure;

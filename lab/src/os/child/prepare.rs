@@ -25,8 +25,8 @@ pub enum HugePages {
 
 impl Child {
     /// Arranges the address space: `windows` become the ranges that steps may change, the heap starts at
-    /// `start_brk` in one of them, and `taken` is made inaccessible, where nothing is mapped. Huge pages are as
-    /// `huge` says.
+    /// `start_brk` in one of them, and `taken` is made inaccessible, where nothing is mapped. Huge pages are
+    /// as `huge` says.
     ///
     /// # Errors
     /// That a window is not free, that a part of `taken` is not, or what Linux refuses.

@@ -136,8 +136,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
     }
 
-    /// As [`zap_and_free_tables`](Self::zap_and_free_tables), where one mapping, busy yet, has the whole range:
-    /// its first touch finds no table where it could have a huge page.
+    /// As [`zap_and_free_tables`](Self::zap_and_free_tables), where one mapping, busy yet, has the whole
+    /// range: its first touch finds no table where it could have a huge page.
     pub(in crate::space) fn zap_replaced(
         &self,
         guard: &PublishedGuard<'_, M>,
