@@ -17,8 +17,9 @@ fn sequences<F: Format>(seeds: Range<u64>, path: Path) {
         let counts = run_sequence::<F>(seed, path, policy);
         sum.installed += counts.installed;
         sum.split += counts.split;
+        sum.collapsed += counts.collapsed;
     }
-    assert!(sum.installed > 20 && sum.split > 5, "{sum:?}");
+    assert!(sum.installed > 20 && sum.split > 5 && sum.collapsed > 0, "{sum:?}");
 }
 
 #[test]

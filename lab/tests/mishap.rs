@@ -239,3 +239,65 @@ fn a_failed_allocation_of_a_fork_or_a_copy_changes_nothing_where_faults_take_the
     allocations_of_forks_and_copies_may_fail(Path::Locked, MishapMode::Nth);
     allocations_of_forks_and_copies_may_fail(Path::Locked, MishapMode::From);
 }
+
+/// Two regions of a mapping: one with a huge page, one with the huge zero page.
+fn huge() -> Vec<Call> {
+    vec![map(0, 1024, MapFlags::PRIVATE), write(1), Call::Read { addr: BASE + 600 * PAGE }]
+}
+
+/// A region of base pages, which had a huge page.
+fn cut() -> Vec<Call> {
+    let whole = protect(3, 1, BOTH);
+    vec![map(0, 1024, MapFlags::PRIVATE), write(1), write(2), protect(3, 1, Prot::READ), whole]
+}
+
+/// What allocates a huge page, the huge zero page, or a table to split one.
+fn with_huge_pages() -> Vec<Case> {
+    let fresh = || vec![map(0, 1024, MapFlags::PRIVATE)];
+    vec![
+        (fresh(), write(5)),
+        (fresh(), Call::Read { addr: BASE }),
+        (huge(), write(601)),
+        (huge(), unmap(5, 3)),
+        (huge(), unmap(5, 600)),
+        (huge(), protect(5, 600, Prot::READ)),
+        (huge(), map(5, 600, MapFlags::PRIVATE)),
+        (huge(), advise(5, 3, advice::DONTNEED)),
+        (huge(), advise(5, 600, advice::FREE)),
+        (fresh(), advise(5, 400, advice::POPULATE_WRITE)),
+        (cut(), advise(0, 512, advice::COLLAPSE)),
+    ]
+}
+
+fn allocations_with_huge_pages_may_fail(path: Path) {
+    let mut machine = Mishaps::<X86_64>::with_huge_pages(path).expect("a machine");
+    let looked_at = BASE..BASE + 1024 * PAGE;
+    for mode in [MishapMode::Nth, MishapMode::From] {
+        for (setup, call) in with_huge_pages() {
+            let counts = machine.inject(mode, &setup, Attempt::Call(&call), looked_at.clone());
+            println!("{:>3} mishaps, {:>3} survived: {call}", counts.mishaps, counts.survived);
+            assert!(counts.mishaps > 0, "{call} needs no memory");
+            let fails = counts.survived < counts.mishaps;
+            assert!(mode == MishapMode::Nth || fails, "{call} survived all");
+        }
+        for setup in [huge(), cut()] {
+            let counts = machine.inject(mode, &setup, Attempt::Fork, looked_at.clone());
+            assert!(counts.survived < counts.mishaps, "{counts:?} of a fork");
+        }
+        for call in [write(1), write(601), unmap(5, 3)] {
+            for attempt in [Attempt::CallOfParent(&call), Attempt::CallOfChild(&call)] {
+                machine.inject(mode, &huge(), attempt, looked_at.clone());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failed_allocation_changes_nothing_where_speculating_faults_install_huge_pages() {
+    allocations_with_huge_pages_may_fail(Path::Speculative);
+}
+
+#[test]
+fn a_failed_allocation_changes_nothing_where_locked_faults_install_huge_pages() {
+    allocations_with_huge_pages_may_fail(Path::Locked);
+}

@@ -39,4 +39,5 @@ numbers! {
     COLD = MADV_COLD, Advice::Cold;
     POPULATE_READ = MADV_POPULATE_READ, Advice::PopulateRead;
     POPULATE_WRITE = MADV_POPULATE_WRITE, Advice::PopulateWrite;
+    COLLAPSE = MADV_COLLAPSE, Advice::Collapse;
 }

@@ -11,6 +11,8 @@ use std::fmt;
 
 /// Bytes in a page.
 pub const PAGE: u64 = 4096;
+/// Bytes in a huge page.
+pub const HUGE_BYTES: u64 = 512 * PAGE;
 
 /// One thing a program does to its memory. Addresses and lengths are in bytes, raw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -153,6 +155,39 @@ pub enum PageState {
     Shared(u64),
 }
 
+/// What maps 2 MiB with one entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum HugeLeaf {
+    /// The huge zero page.
+    Zero,
+    /// A huge page of private memory.
+    Own,
+}
+
+/// The huge leaves of a process.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HugeLeaves {
+    /// Where they begin, upwards.
+    pub leaves: Vec<(u64, HugeLeaf)>,
+    /// Of each line of the map: the bytes in huge pages of private memory (`AnonHugePages` of smaps).
+    pub anon_bytes: Vec<u64>,
+}
+
+impl HugeLeaves {
+    /// As `leaves` say, for these lines of a map.
+    #[must_use]
+    pub fn new(leaves: Vec<(u64, HugeLeaf)>, map: &[MapLine]) -> Self {
+        let own = leaves.iter().filter(|(_, leaf)| *leaf == HugeLeaf::Own);
+        let within = |line: &MapLine| {
+            let part = |&(start, _): &(u64, HugeLeaf)| {
+                (start + HUGE_BYTES).min(line.end).saturating_sub(start.max(line.start))
+            };
+            own.clone().map(part).sum()
+        };
+        Self { anon_bytes: map.iter().map(within).collect(), leaves }
+    }
+}
+
 /// All that is seen of a sequence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
@@ -162,6 +197,8 @@ pub struct Outcome {
     pub map: Vec<MapLine>,
     /// The resident pages afterwards, within the looked-at ranges: address and state, upwards.
     pub pages: Vec<(u64, PageState)>,
+    /// Its huge leaves.
+    pub huge: HugeLeaves,
 }
 
 /// A system that executes memory calls.

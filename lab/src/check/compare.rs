@@ -1,7 +1,8 @@
 //! Two systems side by side, and the shortest sequence on which they differ.
 
-use super::calls::{Call, Outcome, PAGE, System};
+use super::calls::{Call, Outcome, PAGE, PageState, System};
 use super::setting::{MANY_PAGES, Setting};
+use std::collections::HashSet;
 use std::fmt::{self, Write};
 
 /// A sequence on which two systems differ, and what each made of it.
@@ -116,8 +117,33 @@ impl fmt::Display for Difference {
             }
         }
         f.write_str(&both(one, other, "map", &left.map, &right.map)?)?;
-        f.write_str(&both(one, other, "pages", &left.pages, &right.pages)?)
+        f.write_str(&differing_pages(one, other, &left.pages, &right.pages)?)?;
+        if left.huge == right.huge {
+            return writeln!(f, "huge leaves, the same in both: {:x?}", left.huge);
+        }
+        writeln!(f, "huge leaves of {one}: {:x?}\nof {other}: {:x?}", left.huge, right.huge)
     }
+}
+
+/// The pages that both have alike, by number if there are many, and those that they have not.
+fn differing_pages(
+    one: &str,
+    other: &str,
+    a: &[(u64, PageState)],
+    b: &[(u64, PageState)],
+) -> Result<String, fmt::Error> {
+    const MANY: usize = 32;
+    if a.len().max(b.len()) <= MANY {
+        return both(one, other, "pages", a, b);
+    }
+    let mut text = String::new();
+    for (name, mine, theirs) in [(one, a, b), (other, b, a)] {
+        let theirs: HashSet<_> = theirs.iter().collect();
+        let own: Vec<_> = mine.iter().filter(|page| !theirs.contains(page)).collect();
+        writeln!(text, "{} pages of {name}, {} of them otherwise than in the other:", mine.len(), own.len())?;
+        own.iter().take(MANY).try_for_each(|page| writeln!(text, "    {page:x?}"))?;
+    }
+    Ok(text)
 }
 
 /// What both say, once if it is the same.

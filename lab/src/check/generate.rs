@@ -7,8 +7,10 @@
 //! by ranges that are vast.
 
 use super::calls::{Call, MapFlags, PAGE, Prot, advice};
+use super::huge::huge_sequence;
 use super::rng::Rng;
 use super::setting::{ARENA_PAGES, Setting};
+use interleaf::vma::HugePolicy;
 
 /// The kinds of call, with how often each is drawn.
 const KINDS: [(u64, Kind); 10] = [
@@ -64,9 +66,13 @@ struct Habits<'a> {
     kinds: Vec<MapFlags>,
 }
 
-/// A sequence of at most `longest` calls that `setting` admits, reproducible from `seed`.
+/// A sequence of at most `longest` calls that `setting` admits, reproducible from `seed`; in a setting with
+/// huge pages, on an arena of several of them.
 #[must_use]
 pub fn sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
+    if setting.huge.policy != HugePolicy::Never {
+        return huge_sequence(seed, longest, setting);
+    }
     let mut rng = Rng::new(seed);
     let length = 2 + rng.below(longest - 1);
     let theme = rng.weighted(&[(5, Theme::Mixture), (4, Theme::Identity), (1, Theme::Vast)]);

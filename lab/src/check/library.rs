@@ -1,16 +1,19 @@
 //! The library as a system that carries out memory calls, on the software machine.
 
-use super::calls::{Call, MapLine, Outcome, PAGE, PageState, Prot, System, fingerprint};
+use super::calls::{
+    Call, HUGE_BYTES, HugeLeaf, HugeLeaves, MapLine, Outcome, PAGE, PageState, Prot, System, fingerprint,
+};
 use super::drive::Driver;
 use super::recount::QuiescentSystem;
 use super::setting::Setting;
 use crate::machine::host::Host;
 use crate::machine::soft::{Flavour, MachineConfig, SoftMachine};
 use interleaf::frame::{BootMap, Init, Region, RegionKind};
-use interleaf::machine::{Format, Machine};
+use interleaf::machine::{Entry, Format, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
-use interleaf::units::{CpuId, NodeId, Pfn, VirtAddr, Vpn, VpnRange};
-use interleaf::vma::{Areas, VmaAttributes, VmaFlags};
+use interleaf::table::walk;
+use interleaf::units::{CpuId, Level, NodeId, Pfn, VirtAddr, Vpn, VpnRange};
+use interleaf::vma::{Areas, HugePolicy, HugeRefusal, VmaAttributes, VmaFlags};
 
 /// The library on a machine whose tables have format `F`, its faults going `path`.
 pub struct Library<F: Format> {
@@ -31,20 +34,33 @@ impl<F: Format> Library<F> {
         Ok(Self { machine: SoftMachine::new(&MachineConfig::small(1, FRAMES))?, setting, path })
     }
 
-    /// Fills what lies outside the windows with foreign mappings. No call makes a mapping that they could
-    /// join: advice sets one order of reading at a time.
-    pub(super) fn fill(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>) {
-        let [low, main] = &self.setting.windows;
-        let ends = [self.setting.min_addr, low.start, low.end, main.start, main.end, self.setting.task_end];
-        for gap in ends.chunks(2).filter(|gap| gap[0] < gap[1]) {
-            let request = MapRequest {
-                place: Place::Fixed(VirtAddr(gap[0])),
-                flags: VmaFlags::NORESERVE | VmaFlags::SEQUENTIAL_READ | VmaFlags::RANDOM_READ,
-                sharing: Sharing::Private,
-                ..MapRequest::anonymous(gap[1] - gap[0])
-            };
-            space.map(&request).expect("an empty space takes foreign mappings");
+    /// A system on the machine, with the setting's huge pages.
+    pub(super) fn system(&self) -> Vm<'_, SoftMachine<Host, F>> {
+        let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
+        vm.with_huge_pages(self.setting.huge.policy)
+    }
+
+    /// Without huge pages in the setting, a process has refused them.
+    pub(super) fn refuse_huge_pages(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>) {
+        if self.setting.huge.policy == HugePolicy::Never {
+            space.refuse_huge_pages(HugeRefusal::All);
         }
+    }
+}
+
+/// Fills what lies outside the windows with foreign mappings. No call makes a mapping that they could join:
+/// advice sets one order of reading at a time.
+pub(crate) fn fill<M: Machine>(setting: &Setting, space: &AddressSpace<'_, M>) {
+    let [low, main] = &setting.windows;
+    let ends = [setting.min_addr, low.start, low.end, main.start, main.end, setting.task_end];
+    for gap in ends.chunks(2).filter(|gap| gap[0] < gap[1]) {
+        let request = MapRequest {
+            place: Place::Fixed(VirtAddr(gap[0])),
+            flags: VmaFlags::NORESERVE | VmaFlags::SEQUENTIAL_READ | VmaFlags::RANDOM_READ,
+            sharing: Sharing::Private,
+            ..MapRequest::anonymous(gap[1] - gap[0])
+        };
+        space.map(&request).expect("an empty space takes foreign mappings");
     }
 }
 
@@ -98,19 +114,22 @@ impl<F: Format> System for Library<F> {
     fn run(&mut self, calls: &[Call]) -> Outcome {
         self.machine.reclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
-        let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
+        let vm = self.system();
         let before = vm.memory().check().expect("frames add up at the start").allocated;
         let outcome = {
             let space = AddressSpace::new(&vm, layout_of(&self.setting), self.path)
                 .expect("there is memory for a space");
-            self.fill(&space);
+            fill(&self.setting, &space);
+            self.refuse_huge_pages(&space);
             let _running = space.activate(None);
             let driver = Driver { machine: &self.machine, space: &space };
             let run = Run { driver, setting: &self.setting };
             let answers = calls.iter().map(|call| driver.call(call)).collect();
             QuiescentSystem { machine: &self.machine, vm: &vm, spaces: &[&space], path: self.path }
                 .must_hold();
-            Outcome { answers, map: run.map(), pages: run.pages() }
+            let map = run.map();
+            let huge = huge_leaves(&self.setting, &space, &map);
+            Outcome { answers, pages: run.pages(), huge, map }
         };
         vm.trim();
         let after = vm.memory().check().expect("frames add up at the end").allocated;
@@ -160,6 +179,26 @@ pub(crate) fn map_lines<M: Machine>(
         lines.push(MapLine { start, end: vma.range.end.addr().0, prot, object });
     });
     lines
+}
+
+/// The huge leaves of a space. No CPU changes them meanwhile.
+pub(crate) fn huge_leaves<M: Machine>(
+    setting: &Setting,
+    space: &AddressSpace<'_, M>,
+    map: &[MapLine],
+) -> HugeLeaves {
+    let reading = space.vm().read();
+    let leaf = |start: u64| {
+        let found = walk(space.page_table(), Vpn(start / PAGE), Level::Pte, &reading);
+        let Entry::Leaf(leaf) = found.entry() else { return None };
+        let kind = if leaf.owned { HugeLeaf::Own } else { HugeLeaf::Zero };
+        (found.table.level() == Level::Pmd).then_some((start, kind))
+    };
+    let leaves = match setting.huge.policy {
+        HugePolicy::Never => Vec::new(),
+        _ => setting.huge_window().step_by(HUGE_BYTES as usize).filter_map(leaf).collect(),
+    };
+    HugeLeaves::new(leaves, map)
 }
 
 /// Contents of the page at `addr`, if it is resident. No CPU writes it meanwhile.

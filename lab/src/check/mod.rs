@@ -15,6 +15,7 @@ pub mod fairness;
 pub mod generate;
 #[cfg(feature = "experiments")]
 pub mod huge;
+pub mod huge_rules;
 pub mod library;
 #[cfg(feature = "experiments")]
 pub mod mishap;

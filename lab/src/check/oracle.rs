@@ -1,17 +1,24 @@
 //! The host's Linux as oracle: what does it answer to these calls?
 //!
 //! One child process lives as long as the oracle. Its address space is the experiment's ([`Setting`]):
-//! everything but the windows is filled, the heap starts in the main window, huge pages are off, and no
-//! capability is left that would make it a special case. A sequence is executed in one go; then the parent
-//! reads the child's map and pages while the child sleeps; the next sequence starts with emptied windows.
+//! everything but the windows is filled, the heap starts in the main window, huge pages are off or as the
+//! host has them, and no capability is left that would make it a special case. A sequence is executed in one
+//! go; then the parent reads the child's map and pages while the child sleeps; the next sequence starts with
+//! emptied windows.
 
-use super::calls::{Call, CallResult, Errno, MapLine, Outcome, PAGE, PageState, Segv, System, fingerprint};
+use super::calls::{
+    Call, CallResult, Errno, HUGE_BYTES, HugeLeaf, HugeLeaves, MapLine, Outcome, PAGE, PageState, Segv,
+    System, fingerprint,
+};
+use super::huge::host as huge_host;
 use super::oracle_host::{self as host, HostLine};
 use super::setting::{MANY_PAGES, Setting};
 use crate::os::child::{Child, MAX_STEPS, MOST_PROCESSES, Step};
 use crate::os::{pagemap, touch};
+use interleaf::vma::HugePolicy;
 use std::fs::File;
 use std::io::Result;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// What `mincore` does not write.
@@ -48,9 +55,22 @@ impl Oracle {
     /// # Errors
     /// As [`Oracle::open`].
     pub fn with_heap_at(start_brk: u64) -> Result<Self> {
+        Self::prepared(start_brk, HugePolicy::Never)
+    }
+
+    /// The same with huge pages, where `policy` is the host's.
+    ///
+    /// # Errors
+    /// As [`Oracle::open`]; and what the host has set otherwise than the model says.
+    pub fn with_huge_pages(policy: HugePolicy) -> Result<Self> {
+        huge_host::fit(policy)?;
+        Self::prepared(Setting::default().start_brk, policy)
+    }
+
+    fn prepared(start_brk: u64, policy: HugePolicy) -> Result<Self> {
         host::fit()?;
         let mut child = Child::start()?;
-        let setting = host::prepare(&mut child, start_brk)?;
+        let setting = host::prepare(&mut child, start_brk, policy)?;
         let mut oracle = Self { child, setting, views: Default::default() };
         oracle.watch(0)?;
         Ok(oracle)
@@ -105,8 +125,27 @@ impl Oracle {
     }
 
     /// The mappings of a process in the windows as the host shows them.
-    pub(super) fn lines(&self, process: usize) -> Vec<HostLine> {
-        self.within_windows(host::lines(self.child.pid_of(process)).expect("the child's map can be read"))
+    fn lines(&self, process: usize) -> Vec<HostLine> {
+        let pid = self.child.pid_of(process);
+        let lines = match self.setting.huge.policy {
+            HugePolicy::Never => host::lines(pid),
+            _ => host::lines_and_advice(pid).map(|(lines, _)| lines),
+        };
+        self.within_windows(lines.expect("the child's map can be read"))
+    }
+
+    /// The huge leaves of a process, and what the host says of each of its `lines`.
+    pub(super) fn huge_leaves(&self, process: usize, lines: &[HostLine]) -> HugeLeaves {
+        let mut leaves = Vec::new();
+        if self.setting.huge.policy != HugePolicy::Never {
+            let pagemap = &self.view(process).pagemap;
+            let present = pagemap::present(pagemap, &self.setting.huge_window());
+            for run in present.expect("the child's pagemap can be scanned").iter().filter(|run| run.huge) {
+                let leaf = if run.zero { HugeLeaf::Zero } else { HugeLeaf::Own };
+                leaves.extend(run.range.clone().step_by(HUGE_BYTES as usize).map(|start| (start, leaf)));
+            }
+        }
+        HugeLeaves { leaves, anon_bytes: lines.iter().map(|line| line.anon_huge_bytes).collect() }
     }
 
     /// The lines of a map that lie in the windows.
@@ -127,13 +166,15 @@ impl Oracle {
         let (mut found, pagemap) = (Vec::new(), &self.view(process).pagemap);
         for range in self.setting.looked_at() {
             for run in pagemap::present(pagemap, &range).expect("the child's pagemap can be scanned") {
-                let pages = run.range.step_by(PAGE as usize);
                 let private =
                     |addr: &u64| lines.iter().any(|line| !line.shared && line.range().contains(addr));
-                let state = |addr| {
-                    if run.zero { PageState::Zero } else { PageState::Own(self.contents(process, addr)) }
-                };
-                found.extend(pages.filter(private).map(|addr| (addr, state(addr))));
+                let addrs = run.range.clone().step_by(PAGE as usize);
+                if run.zero {
+                    found.extend(addrs.filter(private).map(|addr| (addr, PageState::Zero)));
+                    continue;
+                }
+                let states = self.contents_of(process, &run.range).into_iter().map(PageState::Own);
+                found.extend(addrs.zip(states).filter(|(addr, _)| private(addr)));
             }
         }
         found
@@ -167,9 +208,14 @@ impl Oracle {
 
     /// The fingerprint of a page, whatever its rights.
     fn contents(&self, process: usize, addr: u64) -> u64 {
-        let mut page = [0; PAGE as usize];
-        self.view(process).memory.read_exact_at(&mut page, addr).expect("a resident page can be read");
-        fingerprint(&page)
+        self.contents_of(process, &(addr..addr + PAGE))[0]
+    }
+
+    /// The fingerprints of resident pages.
+    fn contents_of(&self, process: usize, range: &Range<u64>) -> Vec<u64> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        self.view(process).memory.read_exact_at(&mut bytes, range.start).expect("resident pages can be read");
+        bytes.chunks(PAGE as usize).map(fingerprint).collect()
     }
 
     /// What `result` of a process's `call`, whose `mincore` writes at `slot`, means.
@@ -213,7 +259,8 @@ impl System for Oracle {
         let answers = each.map(|((call, result), slot)| self.answer(0, slot, call, result)).collect();
         let lines = self.lines(0);
         let pages = self.pages(0, &lines);
-        Outcome { answers, map: map_lines(&lines), pages }
+        let huge = self.huge_leaves(0, &lines);
+        Outcome { answers, map: map_lines(&lines), pages, huge }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Arranging the oracle's child: its address space, and whether this host is suitable.
 
 use super::calls::{MapFlags, Prot};
+use super::huge_rules::HugeSetting;
 use super::processes::ForkAdvice;
 use super::setting::Setting;
-use crate::os::child::{Child, Step};
+use crate::os::child::{Child, HugePages, Step};
 use crate::os::host_info;
+use interleaf::vma::HugePolicy;
 use std::fs::read_to_string;
 use std::io::{Error, Result};
 use std::ops::Range;
@@ -18,6 +20,8 @@ pub(crate) struct HostLine {
     pub(super) shared: bool,
     pub(super) offset: u64,
     pub(super) inode: u64,
+    /// `AnonHugePages`, where `/proc/PID/smaps` was read.
+    pub(super) anon_huge_bytes: u64,
 }
 
 impl HostLine {
@@ -44,7 +48,8 @@ pub(crate) fn parse_line(line: &str) -> Option<HostLine> {
     }
     let offset = hex(fields.next()?)?;
     let inode = fields.nth(1)?.parse().ok()?;
-    Some(HostLine { start: hex(start)?, end: hex(end)?, prot, shared: letters.ends_with('s'), offset, inode })
+    let (start, end, shared) = (hex(start)?, hex(end)?, letters.ends_with('s'));
+    Some(HostLine { start, end, prot, shared, offset, inode, anon_huge_bytes: 0 })
 }
 
 /// The map of process `pid`, and the mappings for which there is advice about children, by the letters of
@@ -57,6 +62,11 @@ pub(super) fn lines_and_advice(pid: i32) -> Result<(Vec<HostLine>, Vec<ForkAdvic
             let has = |letters| flags.split_whitespace().any(|flag| flag == letters);
             let start = lines.last().map_or(0, |line| line.start);
             advice.extend(ForkAdvice::of(start, has("dc"), has("wf")));
+        } else if let Some(size) = line.strip_prefix("AnonHugePages:") {
+            let kilobytes = size.trim_end_matches("kB").trim().parse::<u64>();
+            if let (Some(line), Ok(kilobytes)) = (lines.last_mut(), kilobytes) {
+                line.anon_huge_bytes = kilobytes << 10;
+            }
         } else if !line.ends_with(" kB") {
             lines.extend(parse_line(line));
         }
@@ -92,12 +102,14 @@ fn stack_is_unlimited() -> Result<bool> {
     Ok(stack.is_some_and(|stack| stack.trim_start().starts_with("unlimited")))
 }
 
-/// Fills the child's address space but for the windows, puts its heap there, takes huge pages and
-/// capabilities from it.
-pub(super) fn prepare(child: &mut Child, start_brk: u64) -> Result<Setting> {
-    let mut setting = Setting { start_brk, ..host_limits()? };
+/// Fills the child's address space but for the windows, puts its heap there, takes capabilities from it, and
+/// huge pages where the policy gives none.
+pub(super) fn prepare(child: &mut Child, start_brk: u64, policy: HugePolicy) -> Result<Setting> {
+    let huge = HugeSetting::linux(policy);
+    let mut setting = Setting { start_brk, huge, ..host_limits()? };
     let gaps = gaps(&setting, &lines(child.pid())?)?;
-    child.prepare(&setting.windows, start_brk, &gaps).map_err(|error| unfit(&error.to_string()))?;
+    let pages = if policy == HugePolicy::Never { HugePages::Refused } else { HugePages::AsSet };
+    child.prepare(&setting.windows, start_brk, &gaps, pages).map_err(|error| unfit(&error.to_string()))?;
     let own = 3;
     setting.foreign_mappings =
         lines(child.pid())?.iter().filter(|line| line.end <= setting.task_end).count() - own;
@@ -156,6 +168,6 @@ fn gaps(setting: &Setting, taken: &[HostLine]) -> Result<Vec<Range<u64>>> {
     Ok(gaps)
 }
 
-fn unfit(what: &str) -> Error {
+pub(super) fn unfit(what: &str) -> Error {
     Error::other(format!("the oracle needs {what}"))
 }

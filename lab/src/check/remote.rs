@@ -3,7 +3,7 @@
 
 use super::calls::{Call, PAGE};
 use super::drive::Driver;
-use super::library::{Library, boot_map, layout_of};
+use super::library::{Library, boot_map, fill, layout_of};
 use super::oracle::{Oracle, step};
 use super::recount::QuiescentSystem;
 use interleaf::machine::Format;
@@ -84,7 +84,7 @@ impl<F: Format> Library<F> {
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
         let space = AddressSpace::new(&vm, layout_of(&self.setting), self.path).expect("there is memory");
-        self.fill(&space);
+        fill(&self.setting, &space);
         let _running = space.activate(None);
         let driver = Driver { machine: &self.machine, space: &space };
         let system = QuiescentSystem { machine: &self.machine, vm: &vm, spaces: &[&space], path: self.path };

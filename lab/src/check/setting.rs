@@ -14,7 +14,9 @@
 //! The arena, the last pages of the main window, is where most calls go, and where Linux puts what it may
 //! place freely.
 
-use super::calls::{Call, MapFlags, PAGE, advice};
+use super::calls::{Call, HUGE_BYTES, MapFlags, PAGE, advice};
+use super::huge_rules::HugeSetting;
+use interleaf::vma::HugePolicy;
 use std::ops::Range;
 
 /// What an experiment may touch, and what bounds it. Addresses are in bytes.
@@ -44,6 +46,8 @@ pub struct Setting {
     pub refused: RefusedChange,
     /// Which zero pages are resident in a child.
     pub zero_pages: InheritedZeroPages,
+    /// Huge pages.
+    pub huge: HugeSetting,
 }
 
 /// What a change leaves that is refused for lack of memory or because there are too many mappings.
@@ -68,6 +72,8 @@ pub enum InheritedZeroPages {
 const TIB: u64 = 1 << 40;
 /// Pages in the arena.
 pub const ARENA_PAGES: u64 = 64;
+/// Huge pages that the arena of huge pages has room for.
+pub const HUGE_REGIONS: u64 = 3;
 /// Largest number of pages that one call may make resident or ask about.
 pub const MANY_PAGES: u64 = 512;
 
@@ -88,6 +94,7 @@ impl Default for Setting {
             windows: [0x4200_0000..0x4300_0000, 16 * TIB..17 * TIB],
             refused: RefusedChange::LeavesSplits,
             zero_pages: InheritedZeroPages::BesideCopies,
+            huge: HugeSetting::linux(HugePolicy::Never),
         }
     }
 }
@@ -99,12 +106,30 @@ impl Setting {
         self.windows[1].end - ARENA_PAGES * PAGE..self.windows[1].end
     }
 
+    /// The part of the main window in which huge pages are looked for.
+    #[must_use]
+    pub fn huge_arena(&self) -> Range<u64> {
+        let end = self.windows[1].end / HUGE_BYTES * HUGE_BYTES;
+        end - HUGE_REGIONS * HUGE_BYTES..end
+    }
+
+    /// Where huge leaves can be: the arena, and what Linux places below it.
+    #[must_use]
+    pub fn huge_window(&self) -> Range<u64> {
+        let Range { start, end } = self.huge_arena();
+        start - 128 * HUGE_BYTES..end
+    }
+
     /// The ranges whose pages are looked at one by one after a sequence.
     #[must_use]
     pub fn looked_at(&self) -> [Range<u64>; 3] {
         let [low, main] = &self.windows;
         let pages = |start, count| start..start + count * PAGE;
-        [pages(low.start, 32), pages(main.start, 32), pages(main.end - 256 * PAGE, 256)]
+        let near_the_end = match self.huge.policy {
+            HugePolicy::Never => pages(main.end - 256 * PAGE, 256),
+            _ => self.huge_arena(),
+        };
+        [pages(low.start, 32), pages(main.start, 32), near_the_end]
     }
 
     /// Whether `call` leaves everything outside the windows alone, whatever is mapped.

@@ -1,5 +1,5 @@
-//! `interleaf check pairs|stress|fuzz`: many schedules of two operations, many threads for a while, or random
-//! cases (`fuzz.rs`).
+//! `interleaf check pairs|stress|fuzz|oracle`: many schedules of two operations, many threads for a while,
+//! random cases (`fuzz.rs`), or the host's Linux (`oracle.rs`).
 
 use crate::check::pairs::{Operation, all, run_pair};
 use crate::check::stress::{self, Done, Length, MOST_TASKS, StressConfig};
@@ -29,6 +29,8 @@ enum What {
     Pairs(Pairs),
     /// Random cases of spaces, parsers and the oracle, until a time is over
     Fuzz(super::fuzz::Args),
+    /// Random calls with huge pages, the host's Linux beside the model and the library
+    Oracle(super::oracle::Args),
     /// Tasks that do everything at once, on real threads; then everything is recounted
     Stress(Stress),
 }
@@ -104,6 +106,7 @@ struct Stressed {
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.what {
         What::Fuzz(args) => super::fuzz::run(&args),
+        What::Oracle(args) => super::oracle::run(&args),
         What::Pairs(args) => pairs(&args),
         What::Stress(args) => stress(&args),
     }

@@ -65,7 +65,7 @@ impl Paths {
 
 /// When memory gets huge pages.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Huge {
+pub enum Huge {
     /// Never
     Never,
     /// Where a program asks for it, which no workload does
@@ -75,7 +75,8 @@ enum Huge {
 }
 
 impl Huge {
-    fn policy(self) -> HugePolicy {
+    /// The policy of the name.
+    pub fn policy(self) -> HugePolicy {
         match self {
             Huge::Never => HugePolicy::Never,
             Huge::Madvise => HugePolicy::Madvise,

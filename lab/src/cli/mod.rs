@@ -14,6 +14,7 @@ pub mod fault;
 pub mod fuzz;
 pub mod init;
 pub mod list;
+pub mod oracle;
 pub mod record;
 pub mod replay;
 pub mod teardown;

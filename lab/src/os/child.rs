@@ -25,6 +25,7 @@ mod prepare;
 mod processes;
 mod step;
 
+pub use prepare::HugePages;
 pub use processes::MOST_PROCESSES;
 pub use step::Step;
 

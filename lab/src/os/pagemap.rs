@@ -1,4 +1,5 @@
-//! Which pages of a process are present, and which are the zero page: `PAGEMAP_SCAN`, since Linux 6.7.
+//! Which pages of a process are present, which are the zero page, and which lie in huge leaves:
+//! `PAGEMAP_SCAN`, since Linux 6.7.
 
 use std::fs::File;
 use std::io::{Error, Result};
@@ -11,6 +12,8 @@ const PAGEMAP_SCAN: u64 = 0xc060_6610;
 const PRESENT: u64 = 1 << 3;
 /// The page is the zero page.
 const ZERO: u64 = 1 << 5;
+/// The page is mapped by an entry of 2 MiB.
+const HUGE: u64 = 1 << 6;
 /// Ranges asked for at a time.
 const RANGES: usize = 256;
 
@@ -48,6 +51,8 @@ pub struct Present {
     pub range: Range<u64>,
     /// Whether they are the zero page.
     pub zero: bool,
+    /// Whether they lie in huge leaves.
+    pub huge: bool,
 }
 
 /// The present pages of `range` in the process whose `/proc/PID/pagemap` is `pagemap`.
@@ -66,17 +71,18 @@ pub fn present(pagemap: &File, range: &Range<u64>) -> Result<Vec<Present>> {
             vec: regions.as_mut_ptr() as u64,
             vec_len: RANGES as u64,
             category_mask: PRESENT,
-            return_mask: PRESENT | ZERO,
+            return_mask: PRESENT | ZERO | HUGE,
             ..ScanArg::default()
         };
         // SAFETY: `arg` is the structure this request takes, it says its size, and it names `regions`, which
         // has room for as many as it says; both outlive the call.
         let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
         let count = usize::try_from(count).map_err(|_| Error::last_os_error())?;
-        let seen = regions[..count].iter();
-        found.extend(
-            seen.map(|seen| Present { range: seen.start..seen.end, zero: seen.categories & ZERO != 0 }),
-        );
+        found.extend(regions[..count].iter().map(|seen| Present {
+            range: seen.start..seen.end,
+            zero: seen.categories & ZERO != 0,
+            huge: seen.categories & HUGE != 0,
+        }));
         start = arg.walk_end;
     }
     Ok(found)

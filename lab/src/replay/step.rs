@@ -207,6 +207,8 @@ fn act(call: &Call, result: i64, locked: &Locked) -> (Act, Way) {
         Sys::PkeyMprotect if !failed => (Act::Mprotect { addr, len, prot: third as u32 }, Way::Imposed),
         // Locked memory keeps its pages, which Linux says; the library locks none.
         Sys::Madvise if result == EINVAL && locked.overlaps(addr, len) => (Act::Nothing, Way::Imposed),
+        // Its answer depends on the blocks that were free, and on pages that no event tells.
+        Sys::Madvise if third as i32 == advice::COLLAPSE => (Act::Nothing, Way::Left),
         Sys::Madvise if advice::advice(third as i32).is_some() => {
             (Act::Madvise { addr, len, advice: third as i32 }, Way::Carried)
         }

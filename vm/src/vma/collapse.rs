@@ -74,7 +74,8 @@ pub enum CollapseRefusal {
 /// system's and the process's.
 ///
 /// A program that asks for it overrules the system's policy, and a process's refusal that excepts advised
-/// memory. (Linux: MADV_COLLAPSE; `PR_THP_DISABLE_EXCEPT_ADVISED` of 6.18.)
+/// memory; its memory need not be accessible now. (Linux: MADV_COLLAPSE; `PR_THP_DISABLE_EXCEPT_ADVISED` of
+/// 6.18.)
 pub fn may_collapse(
     requester: Requester,
     (policy, refusal): (HugePolicy, HugeRefusal),
@@ -86,7 +87,8 @@ pub fn may_collapse(
         (Requester::Program, HugeRefusal::All) => (HugePolicy::Always, HugeRefusal::All),
         (Requester::Program, _) => (HugePolicy::Always, HugeRefusal::None),
     };
-    vma.rights().contains(Rights::READ) && order_to_try(policy, refusal, vma, page) == Order::HUGE
+    let is_used = requester == Requester::Program || vma.rights().contains(Rights::READ);
+    is_used && order_to_try(policy, refusal, vma, page) == Order::HUGE
 }
 
 /// Why a region with these pages is not collapsed; `None` where it may be.

@@ -4,6 +4,7 @@ use super::Mutation;
 use super::Test::{Model, Unit};
 
 const UNIT: super::Test = Unit("huge::collapse");
+const ZERO: super::Test = Unit("huge::zero");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -41,5 +42,10 @@ pub const ALL: &[Mutation] = &[
         point: "collapse.discards-not-held",
         wrong: "what MADV_DONTNEED has dropped comes back with the copy",
         test: Model("loom_a_collapse_against_dontneed_of_a_page_of_it"),
+    },
+    Mutation {
+        point: "collapse.zeros-refused",
+        wrong: "MADV_COLLAPSE fails where the huge zero page is mapped, which Linux takes for done",
+        test: ZERO,
     },
 ];

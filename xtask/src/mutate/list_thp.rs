@@ -66,4 +66,14 @@ pub const ALL: &[Mutation] = &[
         wrong: "a part that may be discarded makes all of its huge page go",
         test: Unit("space::tests::huge::edits"),
     },
+    Mutation {
+        point: "map.tables-kept",
+        wrong: "memory that is mapped over a whole region gets base pages for ever",
+        test: FAULTS,
+    },
+    Mutation {
+        point: "madvise.free-splits-zeros",
+        wrong: "MADV_FREE of a part of the huge zero page splits it",
+        test: Unit("huge::zero"),
+    },
 ];

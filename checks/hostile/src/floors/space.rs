@@ -181,6 +181,7 @@ fn arguments(space: &Space<'_>) {
                 Advice::Free,
                 Advice::WillNeed,
                 Advice::Cold,
+                Advice::Collapse,
                 Advice::Flag(FlagAdvice::NoHugePage),
             ] {
                 let _ = call!(AddressSpace::advise, space, addr, len, advice);

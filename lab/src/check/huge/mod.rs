@@ -1,21 +1,27 @@
-//! Transparent huge pages: random calls on an arena of several huge pages against the obvious model, and
-//! pairs of operations on the seeded machine.
+//! Transparent huge pages: random calls on an arena of several huge pages, the library beside the obvious
+//! model and beside the host's Linux, and pairs of operations on the seeded machine.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `sequence` | random calls; answers, contents and residency against the model |
-//! | `residency` | which pages are there, as the obvious rules of huge pages say |
+//! | `generate` | random calls |
+//! | `sequence` | the library against the model |
+//! | `beside` | Linux against the model, and the library; what explains a difference |
+//! | `host` | the host's setting, and its counters |
 //! | `pairs` | two CPUs at once on huge pages |
 //! | `pool_pairs` | two CPUs at once on memory of the reserved pool |
 
+mod beside;
+mod generate;
+pub mod host;
 mod pairs;
 mod pool_pairs;
-mod residency;
 mod sequence;
 
+pub use beside::{Beside, BesideCounts, Kind};
+pub use generate::huge_sequence;
 pub use pairs::{HugeOperation, all_collapses, all_huge, run_huge_cuts, run_huge_pair};
 pub use pool_pairs::{PoolOperation, all_pool, run_pool_pair};
-pub use sequence::{SequenceCounts, run_sequence};
+pub use sequence::{SequenceCounts, library_setting, run_sequence};
 
 use super::calls::PAGE;
 

@@ -42,6 +42,8 @@ pub enum HugeOperation {
     Free,
     /// mmap with MAP_FIXED over pages around the border.
     MapOver,
+    /// munmap of the first pages of the second, which leaves a table, and mmap with MAP_FIXED over all of it.
+    MapOverWhole,
     /// A pin of the own page.
     Pin,
     /// A fork, whose child reads the own page.
@@ -61,7 +63,7 @@ pub enum HugeOperation {
 
 impl HugeOperation {
     /// All that are played with each other.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Install,
         Self::UnmapBorder,
         Self::UnmapWhole,
@@ -71,6 +73,7 @@ impl HugeOperation {
         Self::DiscardWhole,
         Self::Free,
         Self::MapOver,
+        Self::MapOverWhole,
         Self::Pin,
         Self::Fork,
     ];
@@ -266,6 +269,12 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
             HugeOperation::MapOver => {
                 let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::ANONYMOUS;
                 self.call(Call::Mmap { hint: addr, len, prot: BOTH, flags });
+            }
+            HugeOperation::MapOverWhole => {
+                self.call(Call::Munmap { addr: second, len: 2 * PAGE });
+                let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::ANONYMOUS;
+                self.call(Call::Mmap { hint: second, len: HUGE_BYTES, prot: BOTH, flags });
+                self.call(Call::Write { addr: second + (40 + self.cpu) * PAGE, value: 8 });
             }
             HugeOperation::Pin => {
                 let addr = VirtAddr(self.own_page());

@@ -1,13 +1,13 @@
-//! Random calls on an arena of several huge pages: answers, contents, residency, and a recount.
+//! Random calls on an arena of several huge pages, the library beside the model: answers, contents,
+//! residency, huge leaves, what a child has, and a recount.
 
-use super::residency::Residency;
-use super::{HUGE, HUGE_BYTES};
-use crate::check::calls::{Call, MapFlags, PAGE, PageState, Prot, advice, fingerprint};
+use super::HUGE;
+use super::generate::huge_sequence;
 use crate::check::drive::Driver;
-use crate::check::library::{boot_map, layout_of, map_lines, page_state};
-use crate::check::model::{Mapping, Spaces};
+use crate::check::huge_rules::HugeSetting;
+use crate::check::library::{boot_map, fill, huge_leaves, layout_of, map_lines, page_state};
+use crate::check::model::Spaces;
 use crate::check::recount::QuiescentSystem;
-use crate::check::rng::Rng;
 use crate::check::setting::{InheritedZeroPages, RefusedChange, Setting};
 use crate::machine::host::Host;
 use crate::machine::soft::{MachineConfig, SoftMachine};
@@ -15,29 +15,31 @@ use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Counter, Path, Vm};
 use interleaf::units::CpuId;
 use interleaf::vma::HugePolicy;
-use std::ops::Range;
 
-/// Huge pages of the arena.
-const REGIONS: u64 = 3;
 /// Frames of the machine: all of the arena twice, for a child, and what goes beside.
 const FRAMES: u64 = 12 * HUGE;
-/// The arena, in the main window of all settings.
-const ARENA: Range<u64> = (16 << 40) + 64 * HUGE_BYTES..(16 << 40) + (64 + REGIONS) * HUGE_BYTES;
+/// Calls of a sequence.
+const CALLS: u64 = 40;
 
 /// What sequences did with huge pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SequenceCounts {
-    /// Installed.
+    /// Installed by faults.
     pub installed: u64,
     /// Split.
     pub split: u64,
+    /// Blocks allocated for a collapse.
+    pub collapsed: u64,
 }
 
-fn setting() -> Setting {
+/// The library's setting of an experiment with huge pages.
+#[must_use]
+pub fn library_setting(policy: HugePolicy) -> Setting {
     Setting {
         memory_pages: 1 << 40,
         refused: RefusedChange::ChangesNothing,
         zero_pages: InheritedZeroPages::Everywhere,
+        huge: HugeSetting::library(policy),
         ..Setting::default()
     }
 }
@@ -48,37 +50,35 @@ fn setting() -> Setting {
 /// # Panics
 /// Where they differ, or something does not add up.
 pub fn run_sequence<F: Format>(seed: u64, path: Path, policy: HugePolicy) -> SequenceCounts {
-    let setting = setting();
+    let setting = library_setting(policy);
     let machine = SoftMachine::<Host, F>::new(&MachineConfig::small(1, FRAMES)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory").with_huge_pages(policy);
     let before = vm.memory().check().expect("frames add up").allocated;
     {
         let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
+        fill(&setting, &space);
         let _running = space.activate(None);
-        let mut run = Run {
-            driver: Driver { machine: &machine, space: &space },
-            model: Spaces::new(&setting, 1),
-            resident: Residency::new(policy),
-            rng: Rng::new(seed),
-        };
-        for nth in 0..40 {
-            let call = run.any_call();
-            run.step(seed, &call);
+        let driver = Driver { machine: &machine, space: &space };
+        let mut run = Run { setting: &setting, model: Spaces::new(&setting, 1), seed };
+        for (nth, call) in huge_sequence(seed, CALLS, &setting).iter().enumerate() {
+            let (ours, theirs) = (driver.call(call), run.model.call(0, call));
+            assert_eq!(ours, theirs, "{call} of seed {seed}: the library, the model");
             if nth % 10 == 9 {
-                run.compare(&space, 0, seed);
+                run.compare(&space, 0);
                 QuiescentSystem { machine: &machine, vm: &vm, spaces: &[&space], path }.must_hold();
             }
             if nth == 24 {
                 let child = space.fork().expect("there is memory");
                 let number = run.model.fork(0).expect("there is memory");
-                run.resident.fork(&run.model);
-                run.compare(&child, number, seed);
+                run.compare(&child, number);
+                run.compare(&space, 0);
                 QuiescentSystem { machine: &machine, vm: &vm, spaces: &[&space, &child], path }.must_hold();
                 drop(child);
                 run.model.end(number);
             }
         }
+        run.compare(&space, 0);
     }
     vm.trim();
     let after = vm.memory().check().expect("frames add up").allocated;
@@ -86,76 +86,31 @@ pub fn run_sequence<F: Format>(seed: u64, path: Path, policy: HugePolicy) -> Seq
     assert_eq!(machine.violations(), [], "the TLB saw the impossible with seed {seed}");
     let totals = vm.totals();
     assert_eq!(totals.get(Counter::NrAnonTransparentHugepages), 0, "huge pages left with seed {seed}");
-    SequenceCounts { installed: totals.get(Counter::ThpFaultAlloc), split: totals.get(Counter::ThpSplitPmd) }
+    SequenceCounts {
+        installed: totals.get(Counter::ThpFaultAlloc),
+        split: totals.get(Counter::ThpSplitPmd),
+        collapsed: totals.get(Counter::ThpCollapseAlloc),
+    }
 }
 
-struct Run<'a, 'v, F: Format> {
-    driver: Driver<'a, 'v, Host, F>,
+struct Run<'a> {
+    setting: &'a Setting,
     model: Spaces,
-    resident: Residency,
-    rng: Rng,
+    seed: u64,
 }
 
-impl<F: Format> Run<'_, '_, F> {
-    fn step(&mut self, seed: u64, call: &Call) {
-        let mappings: Vec<Mapping> =
-            self.model.mappings(0).filter(|vma| ARENA.contains(&vma.start)).cloned().collect();
-        let (ours, theirs) = (self.driver.call(call), self.model.call(0, call));
-        assert_eq!(ours, theirs, "{call} of seed {seed}: the library, the model");
-        self.resident.note(call, &theirs, &mappings, &self.model);
-    }
-
-    /// Every page of the arena holds what the model says, and is resident as the rules say; the maps agree.
-    fn compare(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>, number: usize, seed: u64) {
-        let zeros = fingerprint(&[0; PAGE as usize]);
-        let contents = |state: Option<PageState>| match state {
-            None | Some(PageState::Zero) => zeros,
-            Some(PageState::Own(print) | PageState::Shared(print)) => print,
-        };
-        for addr in ARENA.step_by(PAGE as usize) {
+impl Run<'_> {
+    /// Every page of the arena is resident and holds what the model says; maps and huge leaves agree.
+    fn compare<F: Format>(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>, number: usize) {
+        let (arena, seed) = (self.setting.huge_arena(), self.seed);
+        for addr in arena.clone().step_by(super::PAGE as usize) {
             let (ours, theirs) = (page_state(space, addr), self.model.page(number, addr));
-            assert_eq!(contents(ours), contents(theirs), "contents at {addr:#x}, seed {seed}");
-            assert_eq!(ours.is_some(), self.resident.has(addr), "residency at {addr:#x}, seed {seed}");
+            assert_eq!(ours, theirs, "the page at {addr:#x}, seed {seed}");
         }
-        assert_eq!(map_lines(space, |start| ARENA.contains(&start)), self.model.map(number), "seed {seed}");
-        if number == 0 {
-            let huge = space.vm().totals().get(Counter::NrAnonTransparentHugepages);
-            assert_eq!(huge, self.resident.huge_pages() as u64, "huge pages with seed {seed}");
-        }
-    }
-
-    fn any_call(&mut self) -> Call {
-        let unit = self.rng.pick(&[PAGE, 64 * PAGE, HUGE_BYTES, HUGE_BYTES]);
-        let units = (ARENA.end - ARENA.start) / unit;
-        let first = self.rng.below(units);
-        let addr = ARENA.start + first * unit;
-        let len = (1 + self.rng.below((2 * HUGE_BYTES / unit).min(units - first))) * unit;
-        let len = len.min(ARENA.end - addr);
-        let both = Prot::READ | Prot::WRITE;
-        match self.rng.below(20) {
-            0..=3 => {
-                let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::ANONYMOUS;
-                Call::Mmap { hint: addr, len, prot: both, flags }
-            }
-            4 | 5 => Call::Munmap { addr, len },
-            6 => Call::Mprotect { addr, len, prot: self.rng.pick(&[Prot::READ, Prot::empty(), both, both]) },
-            7..=9 => {
-                let advice = self.rng.weighted(&[
-                    (4, advice::DONTNEED),
-                    (2, advice::FREE),
-                    (3, advice::HUGEPAGE),
-                    (1, advice::NOHUGEPAGE),
-                    (1, advice::DONTDUMP),
-                    (1, advice::POPULATE_READ),
-                    (2, advice::POPULATE_WRITE),
-                ]);
-                Call::Madvise { addr, len, advice }
-            }
-            10 => Call::Read { addr },
-            _ => Call::Write {
-                addr: addr + self.rng.below(len / PAGE) * PAGE,
-                value: self.rng.below(256) as u8,
-            },
-        }
+        let inside = |start| self.setting.windows.iter().any(|window| window.contains(&start));
+        let map = map_lines(space, inside);
+        assert_eq!(map, self.model.map(number), "seed {seed}");
+        let leaves = huge_leaves(self.setting, space, &map);
+        assert_eq!(leaves, self.model.huge_leaves(number), "seed {seed}");
     }
 }

@@ -42,9 +42,14 @@ impl Model {
     fn advise_part(&mut self, mapping: &Mapping, start: u64, end: u64, number: i32) -> Result<(), Errno> {
         let private = mapping.object.is_none();
         match number {
-            advice::DONTNEED => self.drop_private_pages(start, end),
+            advice::DONTNEED => {
+                self.drop_private_pages(start, end);
+                self.free_emptied(&(start..end));
+            }
+            advice::COLLAPSE => return self.collapse(mapping, &(start..end)),
             advice::FREE | advice::WIPEONFORK if !private => return Err(Errno::EINVAL),
-            advice::FREE | advice::WILLNEED | advice::COLD => {}
+            advice::FREE => self.free_parts(&(start..end)),
+            advice::WILLNEED | advice::COLD => {}
             _ => {
                 let flags = advised(mapping.flags, number);
                 if flags != mapping.flags {

@@ -8,7 +8,7 @@ impl Model {
     /// Reads one byte.
     pub(super) fn read(&mut self, addr: u64) -> CallResult {
         match self.access(addr, VmFlags::READ) {
-            Ok(()) => CallResult::Byte(self.byte(addr).map_or(0, |byte| *byte)),
+            Ok(()) => CallResult::Byte(self.contents(addr).map_or(0, |contents| contents.byte(addr % PAGE))),
             Err(refused) => CallResult::Segv(refused),
         }
     }
@@ -17,7 +17,7 @@ impl Model {
     pub(super) fn write(&mut self, addr: u64, value: u8) -> CallResult {
         match self.access(addr, VmFlags::WRITE) {
             Ok(()) => {
-                *self.byte(addr).expect("a written page has contents") = value;
+                self.contents(addr).expect("a written page has contents").set(addr % PAGE, value);
                 CallResult::Written
             }
             Err(refused) => CallResult::Segv(refused),
@@ -32,8 +32,10 @@ impl Model {
             return CallResult::Error(Errno::EFAULT);
         }
         self.touch(addr, VmFlags::WRITE);
-        let byte = self.byte(addr).expect("a written page has contents");
-        *byte = value.unwrap_or(*byte);
+        let contents = self.contents(addr).expect("a written page has contents");
+        if let Some(value) = value {
+            contents.set(addr % PAGE, value);
+        }
         CallResult::Written
     }
 
@@ -55,34 +57,38 @@ impl Model {
         if let Some(object) = mapping.object {
             let number = mapping.page_offset(addr);
             let object = self.objects.contents.get_mut(&object).expect("a mapped object lives");
-            object.entry(number).or_insert_with(zeroes);
+            object.entry(number).or_default();
+            self.note_table(addr);
             return;
         }
+        if self.touch_huge(addr, right == VmFlags::WRITE) {
+            return;
+        }
+        self.note_table(addr);
         if right == VmFlags::WRITE {
             self.give_anon(addr);
         }
         let page = self.pages.entry(addr / PAGE * PAGE).or_insert(Page::Zero);
         if right == VmFlags::WRITE && matches!(page, Page::Zero) {
-            *page = Page::Own(zeroes());
+            *page = Page::Own(Contents::default());
         }
     }
 
-    /// The byte at `addr` of a resident page that has contents of its own.
-    fn byte(&mut self, addr: u64) -> Option<&mut u8> {
+    /// The contents of the resident page at `addr`, if that has any of its own.
+    fn contents(&mut self, addr: u64) -> Option<&mut Contents> {
         let mapping = self.mappings.at(addr)?;
-        let contents = match mapping.object {
-            Some(object) => self.objects.contents.get_mut(&object)?.get_mut(&mapping.page_offset(addr))?,
+        match mapping.object {
+            Some(object) => self.objects.contents.get_mut(&object)?.get_mut(&mapping.page_offset(addr)),
             None => match self.pages.get_mut(&(addr / PAGE * PAGE))? {
-                Page::Own(contents) => contents,
-                Page::Zero => return None,
+                Page::Own(contents) => Some(contents),
+                Page::Zero => None,
             },
-        };
-        Some(&mut contents[(addr % PAGE) as usize])
+        }
     }
 
     /// Gives the mapping at `addr` an anon identity if it has none: a like neighbour's, the upper one first,
     /// or a new one.
-    fn give_anon(&mut self, addr: u64) {
+    pub(super) fn give_anon(&mut self, addr: u64) {
         let mapping = self.mappings.at(addr).expect("the caller found it");
         if mapping.anon.is_some() {
             return;
@@ -123,8 +129,4 @@ impl Model {
             }
         }
     }
-}
-
-fn zeroes() -> Contents {
-    vec![0; PAGE as usize].into_boxed_slice()
 }

@@ -1,5 +1,6 @@
 //! `fork`: a copy of the mappings and of the private pages.
 
+use super::huge::Regions;
 use super::mapping::{Anon, Mapping, VmFlags};
 use super::{Model, Objects};
 use crate::check::calls::Errno;
@@ -7,7 +8,7 @@ use crate::check::setting::InheritedZeroPages;
 
 impl Model {
     /// The child's address space. Objects stay with whoever holds them.
-    pub(super) fn fork(&self) -> Result<Self, Errno> {
+    pub(super) fn fork(&mut self) -> Result<Self, Errno> {
         let mut child = self.clone();
         child.objects = Objects::default();
         child.mappings.retain(|mapping| !mapping.flags.contains(VmFlags::DONTFORK));
@@ -18,6 +19,7 @@ impl Model {
         child
             .pages
             .retain(|&addr, _| mappings.at(addr).is_some_and(|mapping| is_copied(mapping, zero_pages)));
+        self.fork_regions(&mut child, |mapping| is_copied(mapping, zero_pages));
         for mapping in child.mappings.iter_mut().filter(|mapping| mapping.anon.is_some()) {
             child.next_anon += 1;
             let inherited = Anon { number: child.next_anon, inherited: true };
@@ -32,6 +34,7 @@ impl Model {
         for window in windows {
             self.remove_range(window.start, window.end);
         }
+        self.regions = Regions::default();
         debug_assert!(self.pages.is_empty(), "private pages lie in the windows");
     }
 }
@@ -39,5 +42,7 @@ impl Model {
 /// Whether the child gets the entries of a private mapping.
 fn is_copied(mapping: &Mapping, zero_pages: InheritedZeroPages) -> bool {
     let is_wiped = mapping.flags.contains(VmFlags::WIPEONFORK);
-    !is_wiped && (mapping.anon.is_some() || zero_pages == InheritedZeroPages::Everywhere)
+    mapping.object.is_none()
+        && !is_wiped
+        && (mapping.anon.is_some() || zero_pages == InheritedZeroPages::Everywhere)
 }

@@ -69,6 +69,7 @@ impl Model {
             self.commit(pages)?;
         }
         self.remove_range(start, end);
+        self.free_tables(&(start..end));
         let (object, offset) = (None, start / PAGE);
         let mut new = Mapping { start, end, flags, object, offset, anon: None, policy: None };
         if flags.contains(VmFlags::SHARED) {

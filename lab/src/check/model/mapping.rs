@@ -166,6 +166,12 @@ impl Mappings {
         self.0.values()
     }
 
+    /// Those that have a page of the range, upwards.
+    pub fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Mapping> {
+        let first = self.first_after(range.start).map_or(range.end, |first| first.start).min(range.end);
+        self.0.range(first..range.end).map(|(_, mapping)| mapping)
+    }
+
     /// The first mapping that ends after `addr`: it holds `addr` or lies above it.
     pub fn first_after(&self, addr: u64) -> Option<&Mapping> {
         self.at(addr).or_else(|| self.0.range(addr..).next().map(|(_, mapping)| mapping))

@@ -9,13 +9,15 @@
 //!
 //! `fork` copies the map of pages; that frames are shared until they are written shows nowhere.
 //!
-//! Not modelled: files, growing stacks, mlock, huge pages, protection keys (execute-only mappings are
-//! readable here).
+//! Not modelled: files, growing stacks, mlock, protection keys (execute-only mappings are readable here).
+//! Where Linux and the library differ, the setting says which of the two the model follows.
 
 mod advise;
 mod brk;
+mod contents;
 mod fault;
 mod fork;
+mod huge;
 mod map;
 mod mapping;
 mod place;
@@ -24,17 +26,16 @@ mod protect;
 mod spaces;
 mod unmap;
 
-use crate::check::calls::{Call, CallResult, Errno, MapLine, Outcome, PAGE, PageState, System, fingerprint};
+use crate::check::calls::{Call, CallResult, Errno, HugeLeaves, MapLine, Outcome, PAGE, PageState, System};
 use crate::check::setting::Setting;
+use contents::Contents;
+use huge::Regions;
 pub use mapping::{Anon, Mapping, VmFlags};
 use mapping::{MappingLimits, Mappings};
 pub use policy::Policy;
 pub use spaces::Spaces;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-
-/// Contents of one page.
-type Contents = Box<[u8]>;
 
 /// A private page that was touched.
 #[derive(Clone, Debug)]
@@ -55,6 +56,10 @@ struct Objects {
     next: u32,
     /// What other spaces map.
     held: BTreeSet<u32>,
+    /// Number of the last huge page.
+    next_block: u32,
+    /// The huge pages of which other spaces have parts.
+    held_blocks: BTreeSet<u32>,
 }
 
 /// One address space.
@@ -64,6 +69,7 @@ pub struct Model {
     mappings: Mappings,
     /// Touched private pages, by address.
     pages: BTreeMap<u64, Page>,
+    regions: Regions,
     objects: Objects,
     /// End of the heap in bytes.
     brk: u64,
@@ -82,6 +88,7 @@ impl Model {
         let mut model = Self {
             mappings: Mappings::default(),
             pages: BTreeMap::new(),
+            regions: Regions::default(),
             objects,
             brk: setting.start_brk,
             next_anon: 0,
@@ -118,6 +125,7 @@ impl Model {
             Call::Read { addr } => return self.read(addr),
             Call::Write { addr, value } => return self.write(addr, value),
         };
+        self.cut_for_mappings();
         done.map_or_else(CallResult::Error, CallResult::Value)
     }
 
@@ -150,12 +158,18 @@ impl Model {
         let mapping = self.mappings.at(addr)?;
         if let Some(object) = mapping.object {
             let contents = objects.contents.get(&object)?.get(&mapping.page_offset(addr))?;
-            return Some(PageState::Shared(fingerprint(contents)));
+            return Some(PageState::Shared(contents.print()));
         }
         Some(match self.pages.get(&(addr / PAGE * PAGE))? {
             Page::Zero => PageState::Zero,
-            Page::Own(contents) => PageState::Own(fingerprint(contents)),
+            Page::Own(contents) => PageState::Own(contents.print()),
         })
+    }
+
+    /// The huge leaves.
+    #[must_use]
+    pub fn huge_leaves(&self) -> HugeLeaves {
+        HugeLeaves::new(self.regions.leaves(&self.setting.huge_window()), &self.map())
     }
 
     /// The mappings themselves, for tests of attributes that the map does not show.
@@ -199,6 +213,6 @@ impl System for Model {
         *self = Self::new(self.setting.clone());
         let answers = calls.iter().map(|call| self.call(call)).collect();
         let pages = self.setting.looked_at().iter().flat_map(|range| self.resident(range)).collect();
-        Outcome { answers, map: self.map(), pages }
+        Outcome { answers, map: self.map(), pages, huge: self.huge_leaves() }
     }
 }

@@ -31,12 +31,21 @@ impl Model {
             return Err(if self.mappings.is_free(&(addr..seen)) { Errno::ENOMEM } else { Errno::EINVAL });
         }
         let mut at = addr;
-        while at < end {
-            let part_end = self.mappings.at(at).ok_or(Errno::ENOMEM)?.end.min(end);
-            self.protect_part(at, part_end, VmFlags::rights(prot))?;
+        let mut next = |model: &mut Self| {
+            let part_end = model.mappings.at(at).ok_or(Errno::ENOMEM)?.end.min(end);
+            model.protect_part(at, part_end, VmFlags::rights(prot))?;
             at = part_end;
-        }
-        Ok(0)
+            Ok(at < end)
+        };
+        let done = loop {
+            match next(self) {
+                Ok(true) => {}
+                Ok(false) => break Ok(0),
+                Err(error) => break Err(error),
+            }
+        };
+        self.cut_for_rights(&(addr..at));
+        done
     }
 
     /// Changes the rights of a part of one mapping, and with them whether it counts as committed.

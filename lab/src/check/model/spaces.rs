@@ -2,7 +2,7 @@
 
 use super::mapping::{Mapping, Sides};
 use super::{Model, Objects};
-use crate::check::calls::{Call, CallResult, Errno, MapLine, PageState};
+use crate::check::calls::{Call, CallResult, Errno, HugeLeaves, MapLine, PageState};
 use crate::check::setting::Setting;
 use std::mem::swap;
 use std::ops::Range;
@@ -77,6 +77,12 @@ impl Spaces {
         self.spaces[space].map()
     }
 
+    /// The huge leaves of a space.
+    #[must_use]
+    pub fn huge_leaves(&self, space: usize) -> HugeLeaves {
+        self.spaces[space].huge_leaves()
+    }
+
     /// The mappings of a space.
     pub fn mappings(&self, space: usize) -> impl Iterator<Item = &Mapping> {
         self.spaces[space].mappings()
@@ -90,6 +96,7 @@ impl Spaces {
 
     fn visit<R>(&mut self, space: usize, f: impl FnOnce(&mut Model) -> R) -> R {
         let others = self.spaces.iter().enumerate().filter(|(other, _)| *other != space);
+        self.objects.held_blocks = others.clone().flat_map(|(_, model)| model.regions.blocks()).collect();
         self.objects.held =
             others.flat_map(|(_, model)| model.mappings().filter_map(|mapping| mapping.object)).collect();
         let model = &mut self.spaces[space];

@@ -19,6 +19,7 @@ impl Model {
     pub(super) fn unmap_range(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         self.cut_out(start, end)?;
         self.remove_range(start, end);
+        self.free_tables(&(start..end));
         Ok(())
     }
 
@@ -54,5 +55,6 @@ impl Model {
     /// Forgets the private pages of `[start, end)`.
     pub(super) fn drop_private_pages(&mut self, start: u64, end: u64) {
         self.pages.retain(|&page, _| page < start || page >= end);
+        self.drop_regions(&(start..end));
     }
 }

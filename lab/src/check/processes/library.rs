@@ -3,7 +3,7 @@
 use super::{ForkAdvice, MemoryState, ProcessStep, ProcessSystem, StepOutcome, StepResult};
 use crate::check::calls::PAGE;
 use crate::check::drive::Driver;
-use crate::check::library::{Library, boot_map, layout_of, map_lines, page_state};
+use crate::check::library::{Library, fill, huge_leaves, layout_of, map_lines, page_state};
 use crate::check::recount::QuiescentSystem;
 use crate::check::setting::Setting;
 use crate::machine::host::Host;
@@ -90,7 +90,9 @@ impl<'v, F: Format> Family<'_, 'v, F> {
         });
         let addrs = self.setting.looked_at().into_iter().flat_map(|range| range.step_by(PAGE as usize));
         let pages = addrs.filter_map(|addr| Some((addr, page_state(space, addr)?)));
-        MemoryState { map: map_lines(space, inside), advice, pages: pages.collect() }
+        let map = map_lines(space, inside);
+        let huge = huge_leaves(self.setting, space, &map);
+        MemoryState { advice, pages: pages.collect(), huge, map }
     }
 
     /// Recounts everything: what the spaces map, and every frame.
@@ -108,11 +110,12 @@ impl<F: Format> ProcessSystem for Library<F> {
     fn run(&mut self, steps: &[ProcessStep]) -> Vec<StepOutcome> {
         self.machine.reclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
-        let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
+        let vm = self.system();
         let before = vm.memory().check().expect("frames add up at the start").allocated;
         let first =
             AddressSpace::new(&vm, layout_of(&self.setting), self.path).expect("there is memory for a space");
-        self.fill(&first);
+        fill(&self.setting, &first);
+        self.refuse_huge_pages(&first);
         let mut spaces = [const { None }; MOST_PROCESSES];
         spaces[0] = Some(first);
         let (machine, setting, path) = (&self.machine, &self.setting, self.path);

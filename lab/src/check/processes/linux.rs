@@ -46,8 +46,8 @@ impl Oracle {
         let lines = self.within_windows(lines);
         let inside = |advice: &ForkAdvice| lines.iter().any(|line| line.range().contains(&advice.start));
         let advice = advice.into_iter().filter(inside).collect();
-        let pages = self.pages(process, &lines);
-        Ok(MemoryState { map: map_lines(&lines), advice, pages })
+        let (pages, huge) = (self.pages(process, &lines), self.huge_leaves(process, &lines));
+        Ok(MemoryState { map: map_lines(&lines), advice, pages, huge })
     }
 
     /// The states of all processes that live. Those in `known` are taken as they are.

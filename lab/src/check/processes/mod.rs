@@ -23,7 +23,7 @@ pub use compare::{ProcessDifference, compare_processes};
 pub use generate::process_sequence;
 pub use model::ModelProcesses;
 
-use super::calls::{Call, CallResult, Errno, MapLine, PageState};
+use super::calls::{Call, CallResult, Errno, HugeLeaves, MapLine, PageState};
 use crate::os::child::MOST_PROCESSES;
 use std::fmt;
 
@@ -73,6 +73,8 @@ pub struct MemoryState {
     pub advice: Vec<ForkAdvice>,
     /// The resident pages of the looked-at ranges, upwards.
     pub pages: Vec<(u64, PageState)>,
+    /// The huge leaves.
+    pub huge: HugeLeaves,
 }
 
 /// What a child is to get of a mapping, where that is not a copy.

@@ -35,6 +35,7 @@ impl ModelProcesses {
             map: spaces.map(space),
             advice: advice.collect(),
             pages: pages.filter_map(|addr| Some((addr, spaces.page(space, addr)?))).collect(),
+            huge: spaces.huge_leaves(space),
         }
     }
 }

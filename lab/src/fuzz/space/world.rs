@@ -15,7 +15,7 @@ use interleaf::space::{
     AddressSpace, Fault, FaultError, MapRequest, Path, Place, Sharing, SpaceHandle, Spaces, Vm,
 };
 use interleaf::units::{CpuId, VirtAddr, Vpn};
-use interleaf::vma::{VmaAttributes, VmaFlags};
+use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags};
 use interleaf_linux_abi as linux;
 use std::cell::RefCell;
 use std::mem::{ManuallyDrop, forget};
@@ -91,6 +91,8 @@ pub fn with_world<C: Flavour, F: Format, R>(
         let space = new().expect("memory for a space");
         if *scope == Scope::Modelled {
             fill(&space, circumstances);
+            // As the model: advice does not overrule that.
+            space.refuse_huge_pages(HugeRefusal::All);
         }
         place.replace(Some(space));
     }

@@ -20,6 +20,7 @@ pub mod report;
 pub mod yardstick;
 
 mod collapse;
+mod collapse_beside;
 mod fair;
 mod fault;
 mod fork;
@@ -72,6 +73,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     teardown_beside::BENCHMARK,
     thp::BENCHMARK,
     collapse::BENCHMARK,
+    collapse_beside::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     systems::BENCHMARK,

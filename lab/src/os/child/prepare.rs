@@ -1,5 +1,5 @@
 //! Arranging a child's address space, before it is asked for steps: windows in which nothing of its own lies,
-//! no huge pages, a heap in a window, everything else taken, and no capabilities.
+//! huge pages or none, a heap in a window, everything else taken, and no capabilities.
 
 use super::step::Bounds;
 use super::{Child, STEP_WORDS};
@@ -14,9 +14,19 @@ const CAPABILITY_VERSION: u64 = 0x2008_0522;
 const SET_MM_MAP: u64 = 14;
 const PAGE: u64 = 4096;
 
+/// Whether a child may have huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// As the host's setting says.
+    AsSet,
+    /// None (`PR_SET_THP_DISABLE`).
+    Refused,
+}
+
 impl Child {
     /// Arranges the address space: `windows` become the ranges that steps may change, the heap starts at
-    /// `start_brk` in one of them, and `taken` is made inaccessible, where nothing is mapped.
+    /// `start_brk` in one of them, and `taken` is made inaccessible, where nothing is mapped. Huge pages are
+    /// as `huge` says.
     ///
     /// # Errors
     /// That a window is not free, that a part of `taken` is not, or what Linux refuses.
@@ -24,7 +34,13 @@ impl Child {
     /// # Panics
     /// Where the heap is to start outside of the windows, or a window or a part of `taken` is no range of
     /// pages.
-    pub fn prepare(&mut self, windows: &[Range<u64>; 2], start_brk: u64, taken: &[Range<u64>]) -> Result<()> {
+    pub fn prepare(
+        &mut self,
+        windows: &[Range<u64>; 2],
+        start_brk: u64,
+        taken: &[Range<u64>],
+        huge: HugePages,
+    ) -> Result<()> {
         assert!(windows.iter().any(|window| window.contains(&start_brk)), "a heap outside of the windows");
         let is_of_pages =
             |range: &Range<u64>| range.start < range.end && (range.start | range.end).is_multiple_of(PAGE);
@@ -43,7 +59,8 @@ impl Child {
         };
         self.must_succeed(&words)?;
         words = windows.iter().map(unmap).collect();
-        words.push([libc::SYS_prctl as u64, libc::PR_SET_THP_DISABLE as u64, 1, 0, 0, 0, 0]);
+        let refused = u64::from(huge == HugePages::Refused);
+        words.push([libc::SYS_prctl as u64, libc::PR_SET_THP_DISABLE as u64, refused, 0, 0, 0, 0]);
         words.extend(taken.iter().map(reserve));
         let scratch = self.scratch_addr(0);
         let places = heap_places(self.pid(), start_brk)?;

@@ -1,7 +1,7 @@
 //! A child does nothing outside of its windows.
 
 use super::*;
-use crate::os::child::Child;
+use crate::os::child::{Child, HugePages};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const LOW: Range<u64> = 0x4200_0000..0x4300_0000;
@@ -9,7 +9,7 @@ const MAIN: Range<u64> = 1 << 44..(1 << 44) + (1 << 30);
 
 fn prepared() -> Child {
     let mut child = Child::start().expect("a child");
-    child.prepare(&[LOW, MAIN], MAIN.start + (1 << 20), &[]).expect("free windows");
+    child.prepare(&[LOW, MAIN], MAIN.start + (1 << 20), &[], HugePages::Refused).expect("free windows");
     child
 }
 
@@ -71,7 +71,7 @@ fn an_answer_that_is_longer_than_the_scratch_memory_ends_with_it() {
 fn a_window_that_is_not_free_and_a_child_that_is_not_arranged_are_refused() {
     let mut child = Child::start().expect("a child");
     let own = child.scratch_addr(0) / PAGE * PAGE;
-    assert!(child.prepare(&[LOW, own..own + PAGE], LOW.start, &[]).is_err());
+    assert!(child.prepare(&[LOW, own..own + PAGE], LOW.start, &[], HugePages::Refused).is_err());
     let run = catch_unwind(AssertUnwindSafe(|| child.run(0, &[Step::Break { end: 0 }])));
     assert!(run.is_err(), "a step before everything is arranged");
 }

@@ -20,11 +20,11 @@
 
 use super::{Held, PublishedGuard};
 use crate::frame::{Priority, TableFrame};
-use crate::machine::Machine;
+use crate::machine::{Entry, Machine};
 use crate::space::fault::Prepared;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{LockedTable, level_to_split, split_at, tables_to_split};
-use crate::units::{Vpn, VpnRange};
+use crate::table::{LockedTable, level_to_split, split_at, tables_to_split, walk};
+use crate::units::{Level, Vpn, VpnRange};
 use crate::vma::pages_of;
 
 /// Tables for the leaves that a range cuts at its ends.
@@ -135,6 +135,34 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
         held.assert_covers(self, range);
         [range.start, range.end].into_iter().try_for_each(|end| self.split_end_shared(end))
+    }
+
+    /// As [`split_ends_shared`](Self::split_ends_shared), but leaves the huge zero page whole. What replaces
+    /// it comes after the call.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; leaves may have been split.
+    #[inline]
+    pub(in crate::space) fn split_owned_ends_shared(
+        &self,
+        held: Held<'_>,
+        range: VpnRange,
+    ) -> Result<(), Error> {
+        if !self.may_have_huge_leaves() {
+            return Ok(());
+        }
+        held.assert_covers(self, range);
+        let mut ends = [range.start, range.end].into_iter();
+        ends.try_for_each(|end| if self.is_huge_zero_at(end) { Ok(()) } else { self.split_end_shared(end) })
+    }
+
+    /// Whether the huge zero page maps the page; stale at once.
+    #[cold]
+    fn is_huge_zero_at(&self, page: Vpn) -> bool {
+        let reading = self.vm.rcu.read();
+        let found = walk(&self.table, page, Level::Pte, &reading);
+        let is_zero = |leaf| self.table.is_huge_zero(leaf, found.table.level());
+        matches!(found.entry(), Entry::Leaf(leaf) if is_zero(leaf)) && !mutant!("madvise.free-splits-zeros")
     }
 
     #[cold]

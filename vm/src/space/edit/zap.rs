@@ -136,6 +136,20 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
     }
 
+    /// As [`zap_and_free_tables`](Self::zap_and_free_tables), where one mapping, busy yet, has the whole
+    /// range: its first touch finds no table where it could have a huge page.
+    pub(in crate::space) fn zap_replaced(
+        &self,
+        guard: &PublishedGuard<'_, M>,
+        range: VpnRange,
+        touching: [Option<VmaAttributes>; 2],
+    ) {
+        if mutant!("map.tables-kept") {
+            return self.zap_pending(guard, range);
+        }
+        self.zap_and_free_tables(guard, range, touching);
+    }
+
     #[cold]
     fn free_tables(&self, range: VpnRange, hole: VpnRange, gather: &mut Gather<'_, 'v, M>) {
         detach_tables(&self.table, range, hole, |table, covered| {
@@ -222,7 +236,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         gather.put_deferred(self.vm.workers, |pages, flushed| self.put_slots(pages, flushed));
     }
 
-    /// The hole around a range without mappings; `None` where it covers no table. It may reach beyond the
+    /// The pages around a range that no mapping has, and the range, which has none that takes part in faults;
+    /// `None` where they cover no table. It may reach beyond the
     /// guard's range: as far as the guard's lock keeps other writers out, which is everywhere today.
     fn hole_around(
         &self,

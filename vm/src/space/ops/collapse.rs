@@ -31,13 +31,13 @@ const COPIED_AT_ONCE: usize = if cfg!(loom) { Level::ENTRIES } else { 8 };
 pub enum Collapsed {
     /// Its pages were copied.
     Copied,
-    /// It was one.
+    /// It was one, or was mapped by the huge zero page.
     Already,
 }
 
 /// What a region is mapped by.
 enum RegionEntry {
-    /// A huge page.
+    /// A huge page, or that of zeros.
     Huge,
     /// A table of base pages.
     Table(LeafCounts),
@@ -146,6 +146,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         match found.entry() {
             _ if found.table.level() != Level::Pmd => RegionEntry::Nothing,
             Entry::Leaf(leaf) if leaf.owned => RegionEntry::Huge,
+            Entry::Leaf(leaf)
+                if self.table.is_huge_zero(leaf, Level::Pmd) && !mutant!("collapse.zeros-refused") =>
+            {
+                RegionEntry::Huge
+            }
             Entry::Table(_) => match found.table.child(found.slot, &reading) {
                 Some(child) => RegionEntry::Table(child.count_leaves()),
                 None => RegionEntry::Nothing,

@@ -39,7 +39,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] where a mapping cannot be committed again, or there is no memory for records or
-    /// tables, or a frame is mapped too often. This space is as it was.
+    /// tables, or a frame is mapped too often. This space is as it was, but for huge pages that were split.
     pub fn fork(&self) -> Result<Self, Error> {
         // Before the lock, so dropped after it: two spaces' locks are never held together.
         let child = AddressSpace::below(self.vm, self.layout, self.path, Some(&self.node))?;

@@ -24,6 +24,8 @@ pub enum Advice {
     PopulateRead,
     /// Make the pages present for writing (MADV_POPULATE_WRITE).
     PopulateWrite,
+    /// Make huge pages of the aligned regions of 2 MiB, now (MADV_COLLAPSE).
+    Collapse,
     /// Changes attributes of the mapping.
     Flag(FlagAdvice),
 }
@@ -35,7 +37,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// [`Error::Invalid`] for an unaligned start or a range that wraps, or where a mapping cannot take the
     /// advice (earlier mappings have taken it); [`Error::NoMemory`] at the end where there were holes, or for
     /// lack of memory. Populating stops at a hole with [`Error::NoMemory`] and at a mapping without the right
-    /// with [`Error::Invalid`], and with [`Error::Fault`] where the reserved pool has no page.
+    /// with [`Error::Invalid`], and with [`Error::Fault`] where the reserved pool has no page. Collapsing: as
+    /// [`collapse`](Self::collapse).
     pub fn advise(&self, addr: VirtAddr, len_bytes: u64, advice: Advice) -> Result<(), Error> {
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
         if range.is_empty() {
@@ -47,6 +50,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             Advice::DontNeed | Advice::Free | Advice::WillNeed | Advice::Cold => {
                 self.advise_contents(range, advice)
             }
+            Advice::Collapse => self.collapse(addr, len_bytes),
             Advice::Flag(flag) => self.advise_flags(range, flag),
         }
     }
@@ -72,7 +76,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             (Advice::Cold, Some(_)) => Err(Error::Invalid),
             (Advice::Free, _) if !vma.is_private_anonymous() => Err(Error::Invalid),
             (Advice::Free, _) => {
-                self.split_ends_shared(held, part)?;
+                self.split_owned_ends_shared(held, part)?;
                 self.mark_free(held, part);
                 Ok(())
             }

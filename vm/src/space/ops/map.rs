@@ -255,7 +255,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         edit.replace(covered, &pieces, new.range)?;
         let guard = self.published(guard, new.range);
         self.split_ends(&guard, new.range, splits);
-        self.zap_pending(&guard, new.range);
+        self.zap_replaced(&guard, new.range, [prev, next]);
         self.make_live(&guard, new.range.start);
         Ok(())
     }

@@ -155,6 +155,22 @@ fn the_mapping_s_rights_are_those_of_the_huge_page() {
 }
 
 #[test]
+fn a_program_may_collapse_what_it_may_not_access_now() {
+    with_base_pages(|_, space| {
+        fill(&space, 0..HUGE);
+        space.protect(at(0), HUGE * PAGE, VmaFlags::empty()).unwrap();
+        let limits = CollapseLimits::NONE;
+        let scanned = space.collapse_region(Vpn(BASE), Requester::Scanner, &limits);
+        assert_eq!(scanned, Err(CollapseRefusal::Mapping));
+        assert_eq!(collapse(&space, 0), Ok(Collapsed::Copied));
+        assert!(space.fault(Fault { addr: at(5), access: Access::Read }).is_err());
+        space.protect(at(0), HUGE * PAGE, VmaFlags::READ).unwrap();
+        fault(&space, 5, Access::Read);
+        assert!(is_huge(&space, 5) && (0..HUGE).all(|page| peek(&space, page) == Some(byte_of(page))));
+    });
+}
+
+#[test]
 fn what_was_marked_free_is_kept() {
     with_base_pages(|vm, space| {
         fill(&space, 0..HUGE);

@@ -184,3 +184,24 @@ fn a_fault_for_a_huge_page_waits_for_a_fork_that_has_passed() {
         assert!(is_huge(&space, 0));
     });
 }
+
+#[test]
+fn what_is_mapped_over_a_whole_region_finds_no_table_there() {
+    with_space(|_, space| {
+        map(&space, 0, HUGE - 1);
+        store(&space, 9, 7);
+        assert!(!is_huge(&space, 9), "the last page is no mapping's");
+        map(&space, 0, HUGE);
+        store(&space, 9, 8);
+        assert!(is_huge(&space, 9) && peek(&space, 8) == Some(0));
+        // A neighbour in the region keeps the table, and its page.
+        space.unmap(at(0), HUGE * PAGE).unwrap();
+        map(&space, 0, 5);
+        map(&space, HUGE - 1, 1);
+        store(&space, HUGE - 1, 6);
+        map(&space, 0, HUGE - 1);
+        store(&space, 9, 7);
+        assert!(!is_huge(&space, 9));
+        assert_eq!((peek(&space, 9), peek(&space, HUGE - 1)), (Some(7), Some(6)));
+    });
+}

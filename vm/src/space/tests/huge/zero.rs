@@ -4,8 +4,8 @@ use super::*;
 use crate::machine::Cpu;
 use crate::machine::testing::TestCpu;
 use crate::space::pin::PinUse;
-use crate::space::{Advice, Outcome, Path};
-use crate::vma::VmaFlags;
+use crate::space::{Advice, Collapsed, Outcome, Path};
+use crate::vma::{CollapseLimits, Requester, VmaFlags};
 use std::vec::Vec;
 
 /// Pages allocated, failures, leaves split, and huge pages there now.
@@ -354,5 +354,30 @@ fn a_store_brings_no_huge_page_where_those_were_refused_meanwhile() {
         store(&space, 5, 7);
         assert!(is_small_zero(&space, 3) && !is_huge(&space, 5));
         assert_eq!((peek(&space, 5), counted(vm, ZERO)), (Some(7), [1, 0, 1, 0]));
+    });
+}
+
+#[test]
+fn advice_that_its_contents_may_go_leaves_it_whole() {
+    with_zero(|vm, space| {
+        map(&space, 0, HUGE);
+        load(&space, 3);
+        space.advise(at(5), 7 * PAGE, Advice::Free).unwrap();
+        assert!(is_zero(&space, 5));
+        store(&space, 6, 9);
+        assert_eq!(counted(vm, ZERO), [1, 0, 0, 1]);
+    });
+}
+
+#[test]
+fn a_collapse_of_it_has_nothing_to_do() {
+    with_zero(|vm, space| {
+        map(&space, 0, HUGE);
+        load(&space, 3);
+        let done = space.collapse_region(Vpn(BASE), Requester::Program, &CollapseLimits::NONE);
+        assert_eq!(done, Ok(Collapsed::Already));
+        assert_eq!(space.advise(at(0), HUGE * PAGE, Advice::Collapse), Ok(()));
+        assert!(is_zero(&space, 5));
+        assert_eq!(counted(vm, ZERO), [1, 0, 0, 0]);
     });
 }
