@@ -350,7 +350,7 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
 /// Why a mapping may be trusted.
 pub trait Proof<M: Machine> {
     /// Whether no lock of the space is held: then short cuts are worth their registers.
-    const IS_SPECULATIVE: bool;
+    const IS_SPECULATIVE: bool = false;
 
     /// The mapping to use, asked under the lock of the table where the entry is installed: `vma`, or one
     /// that says the same of the page. `None` where neither is valid.
@@ -381,8 +381,6 @@ impl<'a> Locked<'a> {
 pub struct Speculated;
 
 impl<M: Machine> Proof<M> for Locked<'_> {
-    const IS_SPECULATIVE: bool = false;
-
     #[inline(always)]
     fn confirm<'g>(
         &self,
