@@ -33,6 +33,9 @@ impl Report {
 
     /// The setting that was replayed, and where Linux's supply decided.
     pub(super) fn huge_text(&self) -> String {
+        if self.huge_policy == "never" && self.huge_is_recorded {
+            return String::new();
+        }
         let whose = if self.huge_is_recorded { "as recorded" } else { "not as recorded" };
         let mut text = format!("replayed with huge pages {}, {whose}\n", self.huge_policy);
         if !self.lacked_huge.is_empty() {
