@@ -16,6 +16,7 @@
 //! | `path=locked`, `path=speculative` | the path that page faults take |
 //! | `start=whole` | all frame records are initialised before the first allocation |
 //! | `start=deferred` | most frame records are initialised later, by all CPUs |
+//! | `huge=never`, `huge=madvise`, `huge=always` | when private memory gets huge pages |
 //! | `count` | no timer: guest instructions are the program's and the kernel's alone |
 //!
 //! A byte of the program's words that is no visible ASCII is `%` and two hexadecimal digits, and `%` alone is
@@ -37,11 +38,11 @@
 //! | 2 | `report` | reports that end the machine |
 //! | 3 | `memory` | the virtual-memory system and the kernel's own mappings |
 //! | 4 | `task` | threads, the program, its signals |
-//! | 5 | `linux` | system calls |
-//! | 6 | `selftest` | the kernel's own tests |
+//! | 5 | `vfs` | the few files that there are: what Linux's tell of memory |
+//! | 6 | `linux` | system calls |
+//! | 7 | `selftest` | the kernel's own tests |
 //!
 //! A floor names only lower ones. Machine code calls the kernel above it through one file, `arch/upcalls.rs`.
-//! Files have no floor yet: a floor `vfs` belongs between `task` and `linux`.
 #![cfg_attr(metal, no_std, no_main)]
 
 #[cfg(metal)]
@@ -56,6 +57,8 @@ mod report;
 mod selftest;
 #[cfg(metal)]
 mod task;
+#[cfg(metal)]
+mod vfs;
 
 #[cfg(metal)]
 pub use metal::main_of_boot_cpu;
@@ -92,7 +95,7 @@ mod metal {
         let nr_cpus = loader::nr_cpus().unwrap_or(1);
         MACHINE.set_nr_cpus(nr_cpus);
         let start = if options.whole { RecordInit::Eager } else { RecordInit::Deferred };
-        memory::init(&loader, start);
+        memory::init(&loader, start, options.huge);
         boot::init_controller();
         clock::calibrate();
         sched::begin(!options.count);

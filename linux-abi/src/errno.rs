@@ -27,6 +27,8 @@ macro_rules! numbers {
 numbers! {
     /// Operation not permitted.
     EPERM,
+    /// No such file.
+    ENOENT,
     /// No child processes.
     ECHILD,
     /// No such process.
@@ -47,6 +49,8 @@ numbers! {
     EEXIST,
     /// Invalid argument.
     EINVAL,
+    /// Too many open files.
+    EMFILE,
     /// Function not implemented.
     ENOSYS,
     /// Operation not supported.

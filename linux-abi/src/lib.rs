@@ -6,6 +6,7 @@
 //! | `flags` | `PROT_*`, `MAP_*`, `MREMAP_*` |
 //! | `advice` | `MADV_*`, and their meaning to the library |
 //! | `policy` | `MPOL_*`, likewise |
+//! | `prctl` | `PR_*_THP_DISABLE`, likewise |
 //! | `number`, `call_name` | numbers of system calls, and the name of each |
 //! | `elf` | static programs |
 //! | `task` | flags of calls about threads |
@@ -25,6 +26,7 @@ mod errno;
 mod flags;
 pub mod number;
 mod policy;
+mod prctl;
 pub mod task;
 #[cfg(test)]
 mod tests;
@@ -34,3 +36,4 @@ pub use calls::{brk, check_mincore, madvise, map_request, mbind, mmap, mprotect,
 pub use errno::Errno;
 pub use flags::{MREMAP_DONTUNMAP, MREMAP_FIXED, MapFlags, Prot};
 pub use policy::{misplaced, policy, read_nodes};
+pub use prctl::prctl;

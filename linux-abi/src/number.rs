@@ -9,7 +9,10 @@ macro_rules! numbers {
 }
 
 numbers! {
+    READ __NR_read,
     WRITE __NR_write,
+    OPEN __NR_open,
+    CLOSE __NR_close,
     MMAP __NR_mmap,
     MPROTECT __NR_mprotect,
     MUNMAP __NR_munmap,
@@ -33,6 +36,7 @@ numbers! {
     EXIT __NR_exit,
     WAIT4 __NR_wait4,
     SHMDT __NR_shmdt,
+    GETRUSAGE __NR_getrusage,
     GETPPID __NR_getppid,
     PERSONALITY __NR_personality,
     MLOCK __NR_mlock,
@@ -50,6 +54,7 @@ numbers! {
     CLOCK_GETTIME __NR_clock_gettime,
     EXIT_GROUP __NR_exit_group,
     MBIND __NR_mbind,
+    OPENAT __NR_openat,
     UNSHARE __NR_unshare,
     EXECVEAT __NR_execveat,
     USERFAULTFD __NR_userfaultfd,

@@ -29,7 +29,16 @@ flags! {
     FUTEX_WAKE,
     /// wait4 returns at once.
     WNOHANG,
+    /// The bits of an open's flags that say what is done with the file; none for reading.
+    O_ACCMODE,
 }
+
+/// `getrusage` of the process.
+pub const RUSAGE_SELF: i32 = raw::RUSAGE_SELF as i32;
+/// Of its children that were waited for.
+pub const RUSAGE_CHILDREN: i32 = raw::RUSAGE_CHILDREN;
+/// Of the thread.
+pub const RUSAGE_THREAD: i32 = raw::RUSAGE_THREAD as i32;
 
 /// The bits of a futex operation that say what is done.
 pub const FUTEX_COMMAND: u64 = !(raw::FUTEX_PRIVATE_FLAG as u64 | raw::FUTEX_CLOCK_REALTIME as u64);

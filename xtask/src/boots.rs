@@ -39,6 +39,17 @@ pub fn all(root: &Path) -> Result<(), String> {
 pub fn self_tests(root: &Path) -> Result<(), String> {
     let options = |cpus, path| ["--checked", "--cpus", cpus, "--path", path];
     boots(root, &[(options("2", "speculative"), None), (options("4", "locked"), None)])?;
+    // Base pages alone are what the boots above had; the names of these tests begin alike.
+    let huge = |cpus, path, huge, test| ["--cpus", cpus, "--path", path, "--huge", huge, "--selftest", test];
+    let tests = ["huge", "huge-fork", "huge-race", "huge-storm", "storm"];
+    let machines = [("1", "locked", "always"), ("2", "speculative", "always"), ("4", "locked", "madvise")];
+    for (cpus, path, policy) in machines {
+        boots(root, &tests.map(|test| (huge(cpus, path, policy, test), None)))?;
+    }
+    let checked = |cpus, path, test| {
+        ["--checked", "--cpus", cpus, "--path", path, "--huge", "always", "--selftest", test]
+    };
+    boots(root, &["huge", "huge-race", "huge-storm"].map(|test| (checked("2", "speculative", test), None)))?;
     let machine =
         |cpus, memory, start| ["--selftest", "flushes", "--cpus", cpus, "--memory", memory, "--start", start];
     let machines = [("1", "64M", "deferred"), ("2", "64M", "whole"), ("32", "64G", "deferred")];
@@ -54,9 +65,22 @@ pub fn in_ring_3(root: &Path) -> Result<(), String> {
     let mut tests = tests.flat_map(|name| on_each(name.as_str())).collect::<Vec<_>>();
     tests.push((["--cpus", "8", "--path", "speculative"], Some("fork_storm")));
     boots(root, &tests)?;
+    with_huge_pages(root)?;
     let checked = |name| (["--checked", "--cpus", "2"], Some(name));
     boots(root, &["storm", "unmap_readers", "forks", "fork_storm"].map(checked))?;
     ends(root)
+}
+
+/// Boots the program that asks for huge pages under each policy, whose name it is told: then all of its numbers
+/// must be right. And what makes most of memory, with huge pages always.
+fn with_huge_pages(root: &Path) -> Result<(), String> {
+    let policies = [("never", "huge never"), ("madvise", "huge madvise"), ("always", "huge always")];
+    for (cpus, path) in [("1", "speculative"), ("2", "locked")] {
+        let with = |(policy, words)| (["--cpus", cpus, "--path", path, "--huge", policy], Some(words));
+        boots(root, &policies.map(with))?;
+    }
+    let always = |name| (["--cpus", "2", "--huge", "always"], Some(name));
+    boots(root, &["faults", "dontneed", "protect", "forks", "fork_storm"].map(always))
 }
 
 /// Boots the program `end`: its code is the command's, its words reach it as they are, and a call that is

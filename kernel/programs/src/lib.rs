@@ -2,7 +2,7 @@
 //!
 //! The programs are static ELF files that ask for nothing but Linux's system calls on x86-64, by Linux's
 //! numbers. So the host's Linux is their oracle: each must end with code 0 there, and then in the kernel.
-//! They use twenty-four calls:
+//! They use twenty-nine calls:
 //!
 //! | call | used for |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | `clone`, `futex`, `sched_yield`, `gettid` | threads, which share everything |
 //! | `sched_getaffinity`, `sched_setaffinity` | one thread for each CPU; may be refused |
 //! | `rt_sigaction`, `rt_sigreturn` | handling SIGSEGV; may be refused with ENOSYS |
+//! | `openat`, `read`, `close`, `getrusage`, `prctl` | what the kernel says of memory; its files may be missing |
 //! | `getppid` | a call that does nothing |
 //!
 //! For threads `clone` is asked for those of one process (VM, FS, FILES, SIGHAND, THREAD, SYSVSEM); a

@@ -5,6 +5,8 @@
 //!   '-- the kernel's --'  '-- its argv ------'
 //! ```
 
+use interleaf::vma::HugePolicy;
+
 /// The kernel's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options<'a> {
@@ -14,6 +16,8 @@ pub struct Options<'a> {
     pub locked: bool,
     /// `start=whole`: all frame records are written before the first frame is handed out.
     pub whole: bool,
+    /// `huge=never|madvise|always`: when private memory gets huge pages.
+    pub huge: HugePolicy,
     /// `count`: no timer, so that guest instructions are the program's and the kernel's alone.
     pub count: bool,
     /// The words after `--`.
@@ -38,6 +42,9 @@ impl<'a> Options<'a> {
                 Some(("path", "speculative")) => options.locked = false,
                 Some(("start", "whole")) => options.whole = true,
                 Some(("start", "deferred")) => options.whole = false,
+                Some(("huge", "never")) => options.huge = HugePolicy::Never,
+                Some(("huge", "madvise")) => options.huge = HugePolicy::Madvise,
+                Some(("huge", "always")) => options.huge = HugePolicy::Always,
                 None if word == "count" => options.count = true,
                 _ => return Err(word),
             }

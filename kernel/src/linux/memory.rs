@@ -3,7 +3,8 @@
 use super::{Arguments, CallResult};
 use crate::arch::spaces::Space;
 use crate::arch::{percpu, user};
-use interleaf::units::{PAGE_SIZE, VirtAddr};
+use crate::task::process;
+use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr};
 use interleaf_linux_abi as linux;
 
 /// Pages that mincore reports at a time.
@@ -27,6 +28,11 @@ pub fn mprotect(addr: u64, len: u64, prot: u64) -> CallResult {
 }
 
 pub fn madvise(addr: u64, len: u64, advice: u64) -> CallResult {
+    if matches!(advice as i32, linux::advice::DONTNEED | linux::advice::FREE) && len >= PageSize::Huge.bytes()
+    {
+        // What goes was resident until now.
+        process::current().count_resident();
+    }
     with_space(|space| linux::madvise(space, addr, len, advice as i32)).map(|()| 0)
 }
 
@@ -39,6 +45,11 @@ pub fn mbind(Arguments([addr, len, mode, mask, max_node, flags]): Arguments) -> 
     };
     let nodes = || linux::read_nodes(mask, max_node, word_at);
     with_space(|space| linux::mbind(space, addr, len, mode as u32, nodes, flags as u32)).map(|()| 0)
+}
+
+/// Whether faults of the process may get huge pages.
+pub fn prctl(Arguments([option, first, second, third, fourth, _]): Arguments) -> CallResult {
+    with_space(|space| linux::prctl(space, option as u32, [first, second, third, fourth]))
 }
 
 pub fn brk(end: u64) -> CallResult {

@@ -3,14 +3,16 @@
 //!
 //! | file | calls |
 //! |---|---|
-//! | `memory` | mmap munmap mprotect madvise mbind brk mincore |
-//! | `processes` | clone fork vfork wait4 getpid getppid exit_group |
+//! | `memory` | mmap munmap mprotect madvise mbind brk mincore, and prctl's refusal of huge pages |
+//! | `processes` | clone fork vfork wait4 getrusage getpid getppid exit_group |
 //! | `threads` | exit futex gettid set_tid_address arch_prctl, and sched_* |
+//! | `files` | open openat read close, of the files of `vfs` |
 //! | `missing` | none: it names those that are not there |
 //! | `misc` | write rt_sigaction rt_sigprocmask rt_sigreturn clock_gettime nanosleep |
 
 #![forbid(unsafe_code)]
 
+mod files;
 mod memory;
 mod misc;
 mod missing;
@@ -60,6 +62,10 @@ fn dispatch(call: u64, frame: &Frame) -> CallResult {
     let arguments = Arguments([frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9]);
     let a = arguments.0;
     match call {
+        number::READ => files::read(a[0], a[1], a[2]),
+        number::OPEN => files::open(a[0], a[1]),
+        number::OPENAT => files::open(a[1], a[2]),
+        number::CLOSE => files::close(a[0]),
         number::WRITE => misc::write(a[0], a[1], a[2]),
         number::MMAP => memory::mmap(arguments),
         number::MPROTECT => memory::mprotect(a[0], a[1], a[2]),
@@ -77,6 +83,8 @@ fn dispatch(call: u64, frame: &Frame) -> CallResult {
         number::FORK => processes::fork(frame),
         number::VFORK => processes::vfork(frame),
         number::WAIT4 => processes::wait4(arguments),
+        number::GETRUSAGE => processes::getrusage(a[0], a[1]),
+        number::PRCTL => memory::prctl(arguments),
         number::EXIT => threads::exit(a[0]),
         number::ARCH_PRCTL => threads::arch_prctl(a[0], a[1]),
         number::GETTID => Ok(threads::gettid()),

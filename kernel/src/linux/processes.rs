@@ -9,7 +9,7 @@ use crate::task::family::{Children, Reaped};
 use crate::task::process::{self, Status};
 use crate::task::sched;
 use core::sync::atomic::Ordering::*;
-use interleaf::units::VirtAddr;
+use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf_linux_abi::Errno;
 use interleaf_linux_abi::task::*;
 
@@ -87,7 +87,7 @@ pub fn exit_group(code: u64) -> CallResult {
     process.leave()
 }
 
-/// Waits for children by number, or for any. There are no process groups and no usage.
+/// Waits for children by number, or for any. There are no process groups; of the usage there is memory alone.
 pub fn wait4(Arguments([number, status_at, options, usage_at, ..]): Arguments) -> CallResult {
     if options & !WNOHANG != 0 {
         return Err(Errno::EINVAL);
@@ -104,9 +104,9 @@ pub fn wait4(Arguments([number, status_at, options, usage_at, ..]): Arguments) -
             Reaped::NoChild => return Err(Errno::ECHILD),
             Reaped::NoneYet if options & WNOHANG != 0 || process.is_ending() => return Ok(0),
             Reaped::NoneYet => process.wait_for_children(seen),
-            Reaped::Ended(number, Status(status)) => {
+            Reaped::Ended(number, Status(status), peak) => {
                 store(status_at, &status.to_le_bytes())?;
-                store(usage_at, &[0; USAGE_BYTES])?;
+                store(usage_at, &usage(peak))?;
                 return Ok(number.into());
             }
         }
@@ -118,5 +118,29 @@ fn store(at: u64, bytes: &[u8]) -> Result<(), BadAddress> {
     if at == 0 { Ok(()) } else { user::write(VirtAddr(at), bytes) }
 }
 
+/// Memory that this process had at most, or its children that were waited for.
+pub fn getrusage(of: u64, at: u64) -> CallResult {
+    let process = process::current();
+    let peak = match of as i32 {
+        RUSAGE_SELF | RUSAGE_THREAD => {
+            process.count_resident();
+            process.peak_pages()
+        }
+        RUSAGE_CHILDREN => process.children_peak_pages(),
+        _ => return Err(Errno::EINVAL),
+    };
+    user::write(VirtAddr(at), &usage(peak))?;
+    Ok(0)
+}
+
+/// A `struct rusage` that says how many pages were resident at most, and nothing else.
+fn usage(peak_pages: u64) -> [u8; USAGE_BYTES] {
+    let mut usage = [0; USAGE_BYTES];
+    usage[MAXRSS_AT..][..8].copy_from_slice(&(peak_pages * PAGE_SIZE as u64 / 1024).to_le_bytes());
+    usage
+}
+
 /// Bytes of a `struct rusage`.
 const USAGE_BYTES: usize = 144;
+/// Where it says the most resident memory, in KiB.
+const MAXRSS_AT: usize = 32;

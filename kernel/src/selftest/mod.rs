@@ -13,6 +13,10 @@
 //! | `flushes` | a flush interrupts the CPUs that run the space, each once, and no other |
 //! | `lazy` | a CPU that keeps a space without running it is interrupted once, however often it is flushed |
 //! | `storm`, `spaces` | more threads than CPUs, in one space and in many, under preemption |
+//! | `huge` | a huge page in the CPU's tables: installed by a store, of zeros by a load, cut by calls |
+//! | `huge-fork` | a child has what its parent's huge page held |
+//! | `huge-race` | all CPUs store to one huge page at once: one installs it, no store is lost |
+//! | `huge-storm` | a storm over huge pages, which are recounted |
 //! | `all` | these, one after the other |
 //! | `panic`, `guard` | a panic, and a full stack: both end the machine with a report |
 #![forbid(unsafe_code)]
@@ -20,6 +24,8 @@
 mod conformance;
 mod faults;
 mod garbage;
+mod huge;
+mod huge_storm;
 mod idle;
 mod lazy;
 mod refused;
@@ -48,6 +54,10 @@ const TESTS: &[(&str, Test)] = &[
     ("lazy", lazy::interrupted_once),
     ("storm", storm::in_one_space),
     ("spaces", storm::in_many_spaces),
+    ("huge", huge::whole_and_cut),
+    ("huge-fork", huge::forked),
+    ("huge-race", huge::raced_for),
+    ("huge-storm", huge_storm::in_one_space),
 ];
 
 /// Runs a test by name, or `all`. Returns the exit code: 0 where all passed, 1 where a test failed, 2 for an

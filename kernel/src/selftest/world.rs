@@ -1,13 +1,15 @@
 //! What the tests share: a space, dice, and memory of it touched from kernel threads, where every access
 //! faults for real.
 
+use crate::arch::space;
 use crate::arch::spaces::SpaceHandle;
 use crate::arch::user::{self, BadAddress};
 use crate::memory;
 use crate::task::program;
-use interleaf::space::{AddressSpace, Layout, MapRequest, Path};
+use interleaf::space::{AddressSpace, Advice, Layout, MapRequest, Path};
 use interleaf::table::format::X86_64;
-use interleaf::units::{PAGE_SIZE, VirtAddr};
+use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr};
+use interleaf::vma::{FlagAdvice, HugePolicy};
 use interleaf_kernel::core::options::Options;
 
 /// A seed's sequence of numbers: xorshift.
@@ -63,6 +65,40 @@ pub fn fail(what: core::fmt::Arguments<'_>) -> bool {
 pub fn map(space: &SpaceHandle, pages: u64) -> VirtAddr {
     let request = MapRequest::anonymous(pages * PAGE_SIZE as u64);
     space.map(&request).expect("there is room for a few pages")
+}
+
+/// Base pages of a huge one.
+pub const HUGE_PAGES: u64 = PageSize::Huge.pages();
+
+/// Whether the policy that the machine was booted with gives [`region`]s huge pages.
+pub fn wants_huge(options: &Options<'_>) -> bool {
+    options.huge.is_ever()
+}
+
+/// Maps memory with room for so many huge pages, the first of which begins at the address that is returned;
+/// advised to be huge, unless the policy needs no advice.
+pub fn region(space: &SpaceHandle, options: &Options<'_>, huge_pages: u64) -> VirtAddr {
+    let bytes = (huge_pages + 1) * PageSize::Huge.bytes();
+    let at = space.map(&MapRequest::anonymous(bytes)).expect("there is room for some huge pages");
+    if options.huge != HugePolicy::Always {
+        let advised = space.advise(at, bytes, Advice::Flag(FlagAdvice::HugePage));
+        advised.expect("it is mapped");
+    }
+    VirtAddr(at.0.next_multiple_of(PageSize::Huge.bytes()))
+}
+
+/// Whether the loaded tables map the address by a huge leaf, and whether that allows stores. `None` where it
+/// is mapped otherwise, or not at all.
+pub fn is_mapped_huge(at: VirtAddr) -> Option<bool> {
+    const PRESENT: u64 = 1;
+    const WRITABLE: u64 = 1 << 1;
+    const LEAF: u64 = 1 << 7;
+    let mut found = None;
+    space::walk(at, |level, word| {
+        let is_leaf = level == 1 && word & (PRESENT | LEAF) == PRESENT | LEAF;
+        found = found.or(is_leaf.then_some(word & WRITABLE != 0));
+    });
+    found
 }
 
 /// The word at an address.

@@ -36,8 +36,9 @@ impl Children {
 /// The answer to wait4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
-    /// Number and status of one that had ended. Its number is free.
-    Ended(u32, Status),
+    /// Number, status, and the largest resident memory in pages, of one that had ended and of those that it
+    /// has waited for. Its number is free.
+    Ended(u32, Status, u64),
     /// There are children, and none has ended.
     NoneYet,
     /// There is no such child.
@@ -60,6 +61,8 @@ impl Process {
         for word in [ending, alive, left_with, children_ended] {
             word.store(0, Relaxed);
         }
+        process.memory().reset();
+        process.files().inherit(parent.map(Process::files));
         process.step(RESERVED, &family);
         Some(process)
     }
@@ -117,9 +120,10 @@ impl Process {
         let own = PROCESSES.iter().filter(has_started).filter(|other| other.parent() == me);
         for child in own.filter(|other| children.include(other.number())) {
             if child.is(ZOMBIE) {
-                let (number, status) = (child.number(), child.status());
+                let (number, status, peak) = (child.number(), child.status(), child.memory().peak_of_all());
+                self.memory().note_child(peak);
                 child.step(FREE, &family);
-                return Reaped::Ended(number, status);
+                return Reaped::Ended(number, status, peak);
             }
             answer = Reaped::NoneYet;
         }

@@ -6,6 +6,8 @@
 //! | [`process`] | the table of processes, their threads, how one ends |
 //! | [`family`] | children and orphans, wait4, processes that share a space |
 //! | [`birth`] | fork and vfork |
+//! | [`resident`] | how much memory processes had at most |
+//! | [`files`] | a process's open files |
 //! | [`program`] | the program that the machine is booted for: loaded, run, recounted |
 //! | [`signal`] | exceptions and failed faults: SIGSEGV as a program may handle it, else the end |
 //!
@@ -14,7 +16,9 @@
 
 pub mod birth;
 pub mod family;
+pub mod files;
 pub mod process;
 pub mod program;
+pub mod resident;
 pub mod sched;
 pub mod signal;

@@ -19,6 +19,8 @@ use crate::arch::thread::Thread;
 use crate::arch::trap::Frame;
 use crate::arch::{Core, percpu, spaces, user};
 use crate::memory;
+use crate::task::files::OpenFiles;
+use crate::task::resident::ResidentPeak;
 use crate::task::sched::{self, WaitKey};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use interleaf::machine::Cpu;
@@ -64,6 +66,18 @@ pub struct Process {
     handler: AtomicU64,
     restorer: AtomicU64,
 }
+
+/// What a process has that its calls and faults seldom need, by its place in the table: the table's elements
+/// stay small.
+struct Account {
+    /// Its resident memory, as far as it was counted.
+    memory: ResidentPeak,
+    /// Its open files.
+    files: OpenFiles,
+}
+
+static ACCOUNTS: [Account; MAX_PROCESSES] =
+    [const { Account { memory: ResidentPeak::new(), files: OpenFiles::new() } }; MAX_PROCESSES];
 
 /// What `FAMILY` guards beside the words of processes that name it.
 pub struct Family {
@@ -158,6 +172,16 @@ impl Process {
 
     pub(super) fn slot(&self) -> u32 {
         ((&raw const *self).addr() - (&raw const PROCESSES).addr()) as u32 / size_of::<Process>() as u32
+    }
+
+    /// Its open files.
+    pub fn files(&self) -> &'static OpenFiles {
+        &ACCOUNTS[self.slot() as usize].files
+    }
+
+    /// Its resident memory, as far as it was counted.
+    pub(super) fn memory(&self) -> &'static ResidentPeak {
+        &ACCOUNTS[self.slot() as usize].memory
     }
 
     /// The handler of SIGSEGV and its restorer; 0 for none.
@@ -258,6 +282,10 @@ impl Process {
         if clear.0 != 0 && user::write(clear, &[0; 4]).is_ok() {
             sched::wake(key(clear), 1);
         }
+        // Other threads may be leaving too; the last one has nobody beside it.
+        if self.alive.load(Relaxed) == 1 {
+            self.count_resident();
+        }
         thread.process.store(Thread::NO_PROCESS, Release);
         thread.exit_pending.store(0, Relaxed);
         spaces::leave_space(|| {
@@ -302,5 +330,6 @@ pub fn before_return_to_user(_: &mut Frame) {
     if process.is_ending() {
         process.leave();
     }
+    process.count_at_tick();
     memory::tick();
 }

@@ -7,11 +7,11 @@ use crate::memory::{self, tables};
 use crate::task::process::Process;
 use crate::task::{family, sched};
 use interleaf::machine::Machine;
-use interleaf::space::{AddressSpace, Counter, Layout, MapRequest, Path, Place, Sharing};
+use interleaf::space::{AddressSpace, Counter, Layout, MapRequest, Path, Place, Sharing, Totals};
 use interleaf::table::format::X86_64;
 use interleaf::tlb::ShootdownStats;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
-use interleaf::vma::VmaFlags;
+use interleaf::vma::{HugePolicy, VmaFlags};
 use interleaf_kernel::core::options::Options;
 use interleaf_kernel::core::stack::StackImage;
 use interleaf_linux_abi::elf::{Program, Segment};
@@ -51,20 +51,53 @@ fn run_in(space: SpaceHandle, program: &Program<'_>, options: &Options<'_>) -> O
     let vm = memory::vm();
     let (before, flushes) = (vm.shootdown_stats(), vm.totals().get(Counter::TlbFlush));
     let loaded = spaces::in_space(&space, || load(&space, program, options));
-    let code = loaded.and_then(|frame| run_first(space, &frame, (0, 0)))?;
+    let thp_before = vm.totals();
+    let Ended { code, peak_pages } = loaded.and_then(|frame| run_first(space, &frame, (0, 0)))?;
     let flushes = vm.totals().get(Counter::TlbFlush) - flushes;
     let ShootdownStats { sent, lazy_entered, lazy_left, .. } = vm.shootdown_stats().since(&before);
     crate::println!(
         "the program ended with {code}; CPUs were interrupted {sent} times in {flushes} flushes; \
          {lazy_entered} times one kept the root and ran something else, {lazy_left} times it left when asked"
     );
+    tell_memory(peak_pages, &vm.totals().since(&thp_before));
     Some(code)
 }
 
+/// Prints how much memory a process of the program had at most, and what came of huge pages meanwhile.
+fn tell_memory(peak_pages: u64, counted: &Totals) {
+    let policy = match memory::vm().huge_policy() {
+        HugePolicy::Never => "never",
+        HugePolicy::Madvise => "madvise",
+        HugePolicy::Always => "always",
+    };
+    let kib = peak_pages * PAGE_SIZE as u64 / 1024;
+    crate::println!("resident at most {kib} KiB, with huge pages {policy}");
+    let told = [
+        Counter::ThpFaultAlloc,
+        Counter::ThpFaultFallback,
+        Counter::ThpZeroPageAlloc,
+        Counter::ThpZeroPageAllocFailed,
+        Counter::ThpSplitPmd,
+        Counter::ThpSplitPage,
+    ];
+    for counter in told.into_iter().filter(|&counter| counted.get(counter) > 0) {
+        crate::println!("{} {}", counter.name(), counted.get(counter));
+    }
+}
+
+/// What is left of a first process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its exit code.
+    pub code: u8,
+    /// The most resident pages of it, and of any process that it, or one of those, has waited for.
+    pub peak_pages: u64,
+}
+
 /// Runs the first process, whose first thread begins in ring 3 with these registers, and waits for its last
-/// thread's end, and the end of all its descendants; its exit code. `handler` is that of SIGSEGV and its
+/// thread's end, and the end of all its descendants. `handler` is that of SIGSEGV and its
 /// restorer. `None` where there is no thread.
-pub fn run_first(space: SpaceHandle, frame: &Frame, handler: (u64, u64)) -> Option<u8> {
+pub fn run_first(space: SpaceHandle, frame: &Frame, handler: (u64, u64)) -> Option<Ended> {
     let process = Process::reserve(None)?;
     process.set_handler(handler);
     let Some(thread) = sched::alloc_thread() else {
@@ -77,7 +110,7 @@ pub fn run_first(space: SpaceHandle, frame: &Frame, handler: (u64, u64)) -> Opti
     process.wait_for_all();
     let code = process.status().code();
     family::end_all();
-    Some(code)
+    Some(Ended { code, peak_pages: process.peak_of_all() })
 }
 
 /// Loads the program into its space, in which this thread runs. `None` if that fails, after a line with the

@@ -5,7 +5,8 @@
 //! counter; booted with [`Clock::Instructions`](super::Clock) a tick is an instruction. Linux 6.1 was counted
 //! by the same operations under the same emulator, mitigations off and huge pages never, so its numbers stand
 //! beside ours. Zeroing a frame is what no kernel can avoid: it is counted by itself and taken off the write
-//! fault; and so is copying one, of the copy on write.
+//! fault; and so is copying one, of the copy on write. Faults of huge pages are counted in a boot of their own,
+//! with huge pages always: base pages are counted with huge pages never.
 
 use super::FaultPath;
 use crate::measure::bench::{Bar, Figure};
@@ -17,7 +18,7 @@ struct Operation {
     name: &'static str,
     locked: &'static str,
     speculative: &'static str,
-    linux: f64,
+    linux: Option<f64>,
     most: Option<f64>,
     less: Option<&'static str>,
 }
@@ -27,7 +28,7 @@ const OPERATIONS: &[Operation] = &[
         name: "write_fault",
         locked: "kernel.write_fault_locked",
         speculative: "kernel.write_fault",
-        linux: 2_790.0,
+        linux: Some(2_790.0),
         most: Some(600.0),
         less: Some("zeroing"),
     },
@@ -35,7 +36,7 @@ const OPERATIONS: &[Operation] = &[
         name: "read_fault",
         locked: "kernel.read_fault_locked",
         speculative: "kernel.read_fault",
-        linux: 1_247.0,
+        linux: Some(1_247.0),
         most: Some(400.0),
         less: None,
     },
@@ -43,7 +44,7 @@ const OPERATIONS: &[Operation] = &[
         name: "unmap_page",
         locked: "kernel.unmap_page_locked",
         speculative: "kernel.unmap_page",
-        linux: 1_302.0,
+        linux: Some(1_302.0),
         most: Some(300.0),
         less: None,
     },
@@ -51,7 +52,7 @@ const OPERATIONS: &[Operation] = &[
         name: "unmap_zero_page",
         locked: "kernel.unmap_zero_page_locked",
         speculative: "kernel.unmap_zero_page",
-        linux: 83.0,
+        linux: Some(83.0),
         most: None,
         less: None,
     },
@@ -60,7 +61,7 @@ const OPERATIONS: &[Operation] = &[
         locked: "kernel.copy_on_write_locked",
         speculative: "kernel.copy_on_write",
         // Without the 512 steps of its copying.
-        linux: 3_921.0,
+        linux: Some(3_921.0),
         most: None,
         less: Some("copying_bytes"),
     },
@@ -68,7 +69,7 @@ const OPERATIONS: &[Operation] = &[
         name: "reuse",
         locked: "kernel.reuse_locked",
         speculative: "kernel.reuse",
-        linux: 1_337.0,
+        linux: Some(1_337.0),
         most: None,
         less: None,
     },
@@ -76,7 +77,7 @@ const OPERATIONS: &[Operation] = &[
         name: "map_unmap_mib",
         locked: "kernel.map_unmap_mib_locked",
         speculative: "kernel.map_unmap_mib",
-        linux: 16_477.0,
+        linux: Some(16_477.0),
         most: Some(4_000.0),
         less: None,
     },
@@ -84,20 +85,54 @@ const OPERATIONS: &[Operation] = &[
         name: "null_call",
         locked: "kernel.null_call_locked",
         speculative: "kernel.null_call",
-        linux: 327.0,
+        linux: Some(327.0),
         most: Some(100.0),
+        less: None,
+    },
+];
+
+const HUGE_OPERATIONS: &[Operation] = &[
+    Operation {
+        name: "huge_read_fault",
+        locked: "kernel.huge_read_fault_locked",
+        speculative: "kernel.huge_read_fault",
+        linux: None,
+        most: Some(450.0),
+        less: None,
+    },
+    Operation {
+        name: "huge_write_fault",
+        locked: "kernel.huge_write_fault_locked",
+        speculative: "kernel.huge_write_fault",
+        linux: None,
+        most: None,
+        less: Some("zeroing_huge"),
+    },
+    Operation {
+        name: "huge_unmap",
+        locked: "kernel.huge_unmap_locked",
+        speculative: "kernel.huge_unmap",
+        linux: None,
+        most: None,
         less: None,
     },
 ];
 
 /// The program that counts.
 pub const PROGRAM: &str = "cost";
+/// Its word for huge pages.
+pub const HUGE_WORD: &str = "huge";
 /// The unit of every figure.
 const UNIT: &str = "instructions";
 
 /// The figures of one boot on `path`, from what it printed.
 pub fn figures(path: FaultPath, console: &str) -> Result<Vec<Figure>, String> {
     OPERATIONS.iter().map(|operation| operation.figure(path, console)).collect()
+}
+
+/// The figures of one boot on `path` with huge pages always, from what it printed.
+pub fn huge_figures(path: FaultPath, console: &str) -> Result<Vec<Figure>, String> {
+    HUGE_OPERATIONS.iter().map(|operation| operation.figure(path, console)).collect()
 }
 
 impl Operation {
@@ -108,7 +143,10 @@ impl Operation {
             FaultPath::Speculative => self.speculative,
         };
         let value = counted(console, self.name)? - less;
-        let mut figure = Figure::count_beside(name, value, UNIT, "Linux 6.1", self.linux);
+        let mut figure = match self.linux {
+            Some(linux) => Figure::count_beside(name, value, UNIT, "Linux 6.1", linux),
+            None => Figure::count(name, value, UNIT),
+        };
         figure.command = "interleaf boot --count".to_string();
         Ok(match self.most {
             Some(most) => figure.with_bar(Bar::AtMost(most)),

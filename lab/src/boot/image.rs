@@ -16,6 +16,10 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("faults", "A page reads zero until it is written, and keeps what was written"),
     ("fork_storm", "Threads and their children fork, map, write and unmap, and know each page"),
     ("forks", "Parent and child each see their own memory; threads write while another forks; families end"),
+    (
+        "huge",
+        "Memory that is read costs nothing, what is written comes by 2 MiB, and the kernel's files say so",
+    ),
     ("map_touch_unmap", "Map, touch and unmap a page over and over: the kernel counts the interrupts"),
     ("pair", "Two CPUs fault in the halves of one mapping, in turns: what the plugin watches"),
     ("policy", "mbind answers as Linux does: modes, flags, holes and the order of checks"),

@@ -1,5 +1,6 @@
 //! `interleaf boot [-- PROGRAM ARGS]`: boots the kernel under QEMU and ends as the program does.
 
+use super::huge::Huge;
 use crate::boot::{
     self, Accel, Boot, CPUS, Clock, FaultPath, Memory, Outcome, Program, Start, count, elf, image, line,
 };
@@ -31,6 +32,9 @@ pub struct Args {
     /// Which way page faults go; as the kernel likes, if nothing is said
     #[arg(long, value_enum)]
     path: Option<FaultPath>,
+    /// When private memory gets huge pages; never, if nothing is said
+    #[arg(long, value_enum)]
+    huge: Option<Huge>,
     /// When the records of its frames are written: before the first is handed out, or then, by all CPUs
     #[arg(long, value_enum)]
     start: Option<Start>,
@@ -38,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "program")]
     selftest: Option<String>,
     /// Count guest instructions of faults, unmapping and calls on one CPU, on both paths or the one of --path
-    #[arg(long, conflicts_with_all = ["program", "selftest", "cpus", "accel"])]
+    #[arg(long, conflicts_with_all = ["program", "selftest", "cpus", "accel", "huge"])]
     count: bool,
     /// With --count, fail if a bar is missed
     #[arg(long, requires = "count")]
@@ -129,8 +133,10 @@ impl Args {
         let path = self.path.map(|path| format!("path={}", path.name()));
         let selftest = self.selftest.iter().map(|name| format!("selftest={name}"));
         let start = self.start.map(|start| format!("start={}", start.name()));
+        let huge = self.huge.map(|huge| format!("huge={}", huge.name()));
         let no_timer = self.no_timer.then(|| "count".to_string());
-        let options: Vec<String> = path.into_iter().chain(start).chain(no_timer).chain(selftest).collect();
+        let options: Vec<String> =
+            [path, huge, start, no_timer].into_iter().flatten().chain(selftest).collect();
         line::check_options(&options).map_err(Failure::usage)?;
         Ok(options)
     }
@@ -207,18 +213,15 @@ fn counted(args: &Args) -> Result<(), Failure> {
     let program = vec![count::PROGRAM.to_string()];
     let one = Args { cpus: 1, accel: Accel::Tcg, program, path: None, ..args.clone() };
     let boot = Boot { clock: Clock::Instructions, ..one.boot()? };
-    let progress = Progress::new(args.output, paths.len());
+    let progress = Progress::new(args.output, 2 * paths.len());
     let mut counts = Counts { figures: Vec::new() };
     for path in paths {
         progress.step(path.name());
-        let options = vec![format!("path={}", path.name()), "count".to_string()];
-        let boot = Boot { options, ..boot.clone() };
-        let (run, console) = boot::captured(&boot).map_err(|e| started(&boot, &e))?;
-        let last = console.lines().last().unwrap_or_default().trim();
-        match run.outcome.code(boot.timeout_s).map_err(Failure::check)? {
-            0 => counts.figures.extend(count::figures(path, &console).map_err(Failure::check)?),
-            code => return Err(Failure::check(format!("{} ended with {code}: {last}", count::PROGRAM))),
-        }
+        let console = console_of_count(&boot, path, Huge::Never)?;
+        counts.figures.extend(count::figures(path, &console).map_err(Failure::check)?);
+        progress.step(&format!("{}, huge pages", path.name()));
+        let console = console_of_count(&boot, path, Huge::Always)?;
+        counts.figures.extend(count::huge_figures(path, &console).map_err(Failure::check)?);
     }
     progress.done();
     args.output.emit(&counts, |counts| figures_table(&counts.figures))?;
@@ -227,6 +230,25 @@ fn counted(args: &Args) -> Result<(), Failure> {
     match args.check && !missed.is_empty() {
         true => Err(Failure::check(format!("{} of the bars missed: {}", missed.len(), missed.join(", ")))),
         false => Ok(()),
+    }
+}
+
+/// Boots the program that counts, of base pages where there are no huge ones, else of huge ones; what it
+/// printed.
+fn console_of_count(boot: &Boot, path: FaultPath, huge: Huge) -> Result<String, Failure> {
+    let path = format!("path={}", path.name());
+    let (mut options, mut boot) = (vec![path], boot.clone());
+    if huge != Huge::Never {
+        options.push(format!("huge={}", huge.name()));
+        boot.program.iter_mut().for_each(|program| program.words.push(count::HUGE_WORD.to_string()));
+    }
+    options.push("count".to_string());
+    boot.options = options;
+    let (run, console) = boot::captured(&boot).map_err(|e| started(&boot, &e))?;
+    let last = console.lines().last().unwrap_or_default().trim();
+    match run.outcome.code(boot.timeout_s).map_err(Failure::check)? {
+        0 => Ok(console),
+        code => Err(Failure::check(format!("{} ended with {code}: {last}", count::PROGRAM))),
     }
 }
 

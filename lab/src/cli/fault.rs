@@ -1,14 +1,14 @@
 //! `interleaf fault WORKLOAD`: runs a workload of page faults, counts them, and says where they went.
 
+use super::huge::Huge;
 use crate::error::Failure;
 use crate::measure::bench::Options;
-use crate::measure::fault::report::{Report, Run, huge_name, path_name};
+use crate::measure::fault::report::{Report, Run, path_name};
 use crate::measure::fault::{Length, Setup, Timing, Workload, WorkloadMachine, find};
 use crate::os::host_info::HostInfo;
 use crate::show::Output;
 use indicatif::{ProgressBar, ProgressStyle};
 use interleaf::space::Path;
-use interleaf::vma::HugePolicy;
 use std::time::{Duration, Instant};
 
 /// The arguments of `interleaf fault`.
@@ -63,28 +63,6 @@ impl Paths {
     }
 }
 
-/// When memory gets huge pages.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub enum Huge {
-    /// Never
-    Never,
-    /// Where a program asks for it, which no workload does
-    Madvise,
-    /// Wherever one fits
-    Always,
-}
-
-impl Huge {
-    /// The policy of the name.
-    pub fn policy(self) -> HugePolicy {
-        match self {
-            Huge::Never => HugePolicy::Never,
-            Huge::Madvise => HugePolicy::Madvise,
-            Huge::Always => HugePolicy::Always,
-        }
-    }
-}
-
 /// Most tasks: each is a host thread.
 const MOST_THREADS: usize = 256;
 /// MiB for each task, where there is memory.
@@ -118,7 +96,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         Ok(runs)
     })?;
-    let (workload, huge) = (workload.name, huge_name(args.huge.policy()));
+    let (workload, huge) = (workload.name, args.huge.name());
     let report = Report { setting, workload, huge, bytes_per_thread: mib << 20, runs };
     args.output.emit(&report, Report::text)
 }

@@ -12,6 +12,7 @@ pub mod check;
 pub mod doctor;
 pub mod fault;
 pub mod fuzz;
+pub mod huge;
 pub mod init;
 pub mod list;
 pub mod oracle;

@@ -1,6 +1,6 @@
 //! `interleaf check oracle`: random calls with huge pages, the host's Linux beside the model and the library.
 
-use super::fault::Huge;
+use super::huge::Huge;
 use crate::check::huge::host::HostSetting;
 use crate::check::huge::{Beside, BesideCounts, Kind};
 use crate::error::Failure;

@@ -1,5 +1,6 @@
 //! `interleaf replay FILE...`: recorded programs run again on our address space, compared with Linux.
 
+use super::huge::Huge;
 use crate::error::Failure;
 use crate::replay::{Replay, Report, TimedReplay};
 use crate::show::{Output, Progress};
@@ -17,6 +18,9 @@ pub struct Args {
     /// Which way page faults go
     #[arg(long, value_enum, default_value_t = Way::Speculative)]
     path: Way,
+    /// When memory gets huge pages; as on the recorded machine, if nothing is said
+    #[arg(long, value_enum)]
+    huge: Option<Huge>,
     /// Fail if a difference from Linux is not explained: always so, said here for scripts
     #[arg(long)]
     check: bool,
@@ -77,6 +81,10 @@ fn one(file: &std::path::Path, args: &Args) -> Result<Report, Failure> {
     let refuse = |what: String| Failure::usage(format!("{}: {what}", file.display()));
     let reader = TraceReader::open(file).map_err(|damage| refuse(damage.to_string()))?;
     let replay = Replay::read(reader).map_err(refuse)?;
+    let replay = match args.huge {
+        Some(huge) => replay.with_huge_pages(huge.policy()).map_err(refuse)?,
+        None => replay,
+    };
     let progress = Progress::new(args.output, replay.progress_steps());
     let path = args.path.path();
     let mut report = replay.check(path, |program| progress.step(program)).map_err(refuse)?;

@@ -2,6 +2,7 @@
 
 use super::difference::DifferenceKind as Kind;
 use super::final_map::{self, Gap};
+use super::huge_setting::HugeSetting;
 use super::judge::{self, Met};
 use super::life::{End, Life};
 use super::moves::Moves;
@@ -33,12 +34,13 @@ pub struct Checker<'a> {
     imposed: Vec<Range<u64>>,
     /// Those of them whose pages Linux fills, keeps or refuses in ways that are not built.
     pub(super) imposed_pages: Vec<Range<u64>>,
+    pub(super) huge: HugeSetting,
     verdict: Verdict,
 }
 
 impl<'a> Checker<'a> {
     /// A checker for one life.
-    pub fn new(life: &'a Life, steps: &'a Steps, limits: Limits) -> Self {
+    pub fn new(life: &'a Life, steps: &'a Steps, limits: Limits, huge: HugeSetting) -> Self {
         Self {
             life,
             steps,
@@ -49,6 +51,7 @@ impl<'a> Checker<'a> {
             moves: Moves::of(&life.events),
             imposed: Vec::new(),
             imposed_pages: Vec::new(),
+            huge,
             verdict: Verdict::default(),
         }
     }
@@ -77,6 +80,7 @@ impl<'a> Checker<'a> {
     /// The space is about to end.
     pub fn end(&mut self, player: &Player<'_, '_>) {
         self.inspect_tlb(player);
+        self.verdict.resident.count(player);
         self.compare_maps(player);
     }
 
@@ -99,6 +103,7 @@ impl<'a> Checker<'a> {
     ) {
         let EventKind::Fault(fault) = self.life.events[at].kind else { return };
         let page = addr.vpn();
+        let huge_before = player.huge_page_at(page);
         let before = player.space.resident_frame(page);
         let is_present = player.machine.leaf_at(page).is_some();
         let is_zero = before.is_some_and(|(frame, _)| frame == player.space.vm().memory().zero_frame());
@@ -118,7 +123,7 @@ impl<'a> Checker<'a> {
                 player.space.vma_at(addr).map(|vma| vma.range.start.addr().0..vma.range.end.addr().0),
             );
         }
-        let met = Met { is_present, is_zero, raised };
+        let met = Met { is_present, is_zero, raised, is_huge: huge_before.is_some() };
         let difference = match (done, self.signalled.contains(&at)) {
             (Ok(()), false) => self.judge_fault(at, &fault, met, player),
             (Err(_), true) => None,
@@ -130,6 +135,9 @@ impl<'a> Checker<'a> {
         if let Some(kind) = difference {
             let was = if is_present { "present" } else { "absent" };
             let kind = if self.is_imposed(addr) && !kind.is_explained() { Kind::ImposedPage } else { kind };
+            if let (Kind::HugeSupply, Some(first)) = (kind, huge_before) {
+                self.verdict.lacked_huge.insert(first.0);
+            }
             self.differ(kind, at, || format!("{fault:x?}: page {was} here, {raised} faults"));
         }
         let event = &self.life.events[at];
@@ -164,12 +172,22 @@ impl<'a> Checker<'a> {
             (_, None) => {}
             (_, Some(after)) if after == zero || before == Some(after) => {}
             (Some(from), Some(to)) if from != zero => filled.push(Filled::Copied(from, to)),
-            (_, Some(after)) => filled.push(Filled::Zeroed(after)),
+            (_, Some(after)) => match player.huge_page_at(page) {
+                None => filled.push(Filled::Zeroed(after)),
+                Some(first) => {
+                    // Once for all pages that a call makes present.
+                    let block = Filled::ZeroedBlock(Pfn(after.0 - (page.0 - first.0)));
+                    if filled.last() != Some(&block) {
+                        filled.push(block);
+                    }
+                }
+            },
         }
     }
 
     fn call(&mut self, at: usize, call: &CallStep, player: &Player<'_, '_>, filled: &mut Vec<Filled>) {
         let populated = populated(call);
+        self.verdict.resident.count(player);
         self.note_imposed_pages(at, call, player);
         // A new mapping replaces the pages that were there.
         let is_kept = matches!(call.act, Act::Madvise { .. });
@@ -259,6 +277,7 @@ impl<'a> Checker<'a> {
 
     fn compare_maps(&mut self, player: &Player<'_, '_>) {
         let End::Exited(image) = &self.life.end else { return };
+        self.verdict.resident.note_linux(image);
         let (linux, ours) = (final_map::linux_lines(image), final_map::our_lines(player.space));
         self.verdict.map_compared = true;
         for gap in final_map::compare(&linux, &ours) {

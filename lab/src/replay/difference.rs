@@ -54,6 +54,9 @@ kinds! {
     KernelRetried true "a fault that the kernel took twice: the first time it could not wait",
     Limit true "a call refused by a resource limit of the process",
     ImposedPage true "a page that Linux fills, keeps or refuses as a call asked that is not built",
+    HugeSupply true "a page of a huge page here, a base page for Linux, whose setting is ours: \
+        its supply of free huge frames decided",
+    HugeSetting true "a page whose size is another because the setting of huge pages is not the recorded one",
     ImposedEdge true "a mapping begins or ends elsewhere at the edge of a call that is not built",
 }
 

@@ -1,4 +1,4 @@
-//! Huge pages that Linux used and the replay does not: they are not built.
+//! Signs of the huge pages that Linux used.
 //!
 //! A trace does not say what size a fault mapped. Two signs are left: memory that was advised to be huge, and
 //! pages that are resident at the end though none of them faulted.
@@ -65,9 +65,6 @@ impl HugePages {
                 "huge pages: {} pages were resident at the end that no fault had touched\n",
                 grouped(self.resident_without_fault as i64),
             );
-        }
-        if !text.is_empty() {
-            text += "  huge pages are not built: the replay touches only the pages that faulted\n";
         }
         text
     }

@@ -5,8 +5,8 @@ use super::difference::DifferenceKind as Kind;
 use super::player::Player;
 use super::step::{Act, CallStep, STAND_IN, pages};
 use crate::trace::{Call, Cause, Event, Fault, Kind as EventKind, Mode, Sys};
-use interleaf::units::{PageSize, VirtAddr, Vpn};
-use interleaf::vma::{VmaAttributes, VmaFlags};
+use interleaf::units::{Order, PageSize, VirtAddr, Vpn};
+use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags, order_to_try};
 use std::collections::{HashMap, HashSet};
 
 /// A fault by another thread so shortly before has the same cause: both touched the page while it was absent.
@@ -21,6 +21,8 @@ pub struct Met {
     pub is_zero: bool,
     /// Faults that the access took.
     pub raised: u64,
+    /// Whether a huge page held it before the access.
+    pub is_huge: bool,
 }
 
 impl Checker<'_> {
@@ -63,11 +65,20 @@ impl Checker<'_> {
             _ if is_file => Kind::FileFault,
             _ if self.during_forks.contains(&addr.vpn()) => Kind::DuringFork,
             _ if is_copy_of_zero => Kind::ForkedZero,
+            _ if met.is_huge && self.huge.is_recorded() => Kind::HugeSupply,
+            _ if met.is_huge || self.could_be_huge(vma, addr) => Kind::HugeSetting,
             _ if other => Kind::OtherThread,
             None if is_retry(&self.life.events[..at], event, fault) => Kind::KernelRetried,
             None => Kind::NoFault,
             Some(_) => Kind::Cause,
         })
+    }
+
+    /// Whether the recorded machine may have had a huge page where this one, by another setting, has none.
+    fn could_be_huge(&self, vma: Option<VmaAttributes>, addr: VirtAddr) -> bool {
+        let (refusal, page) = (HugeRefusal::None, addr.vpn());
+        let wanted = |vma: VmaAttributes| order_to_try(self.huge.recorded, refusal, &vma, page);
+        !self.huge.is_recorded() && vma.is_some_and(|vma| wanted(vma) == Order::HUGE)
     }
 
     /// Why an answer differs.

@@ -16,11 +16,14 @@ const SPACE_FRAMES: u64 = 8;
 /// time; at the time when it is most. Tables and records of what a space touches itself are not counted.
 ///
 /// What a space leaves behind may live on in those that were forked from it, so it counts until they have
-/// ended too.
-pub fn frames_at_once(family: &Family) -> u64 {
+/// ended too. Where memory may be huge, each table's worth that is touched counts whole.
+pub fn frames_at_once(family: &Family, may_be_huge: bool) -> u64 {
     let lives = family.lives.len();
     let mut need = Need {
-        own: family.each().map(|(life, steps)| SpaceNeed::of(life.start.mappings.len(), steps)).collect(),
+        own: family
+            .each()
+            .map(|(life, steps)| SpaceNeed::of(life.start.mappings.len(), steps, may_be_huge))
+            .collect(),
         parents: vec![None; lives],
         alive: vec![0; lives],
         counted: vec![0; lives],
@@ -52,7 +55,7 @@ struct SpaceNeed {
 }
 
 impl SpaceNeed {
-    fn of(mappings: usize, steps: &Steps) -> SpaceNeed {
+    fn of(mappings: usize, steps: &Steps, may_be_huge: bool) -> SpaceNeed {
         let mut touched = HashSet::new();
         let mut tables = HashSet::new();
         for step in &steps.steps {
@@ -63,8 +66,9 @@ impl SpaceNeed {
         }
         let populated =
             steps.calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.populated_pages()));
+        let touched = if may_be_huge { tables.len() as u64 * TABLE_PAGES } else { touched.len() as u64 };
         SpaceNeed {
-            pages: populated.saturating_add(touched.len() as u64),
+            pages: populated.saturating_add(touched),
             tables: (populated / TABLE_PAGES).saturating_add((tables.len() + 2 * steps.calls.len()) as u64),
             mappings: (mappings + 2 * steps.calls.len()) as u64,
             inherited: 0,

@@ -17,9 +17,10 @@
 //! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
 //! | `checker` `judge` `verdict` `final_map` `difference` | compares it with what Linux did |
 //! | `moves` `contention` | calls under way at the same time; Linux's own times |
-//! | `huge` | signs of huge pages |
+//! | `huge` `huge_setting` | signs of huge pages; the setting that a replay runs with |
+//! | `resident` | resident memory, ours and Linux's |
 //! | `timed` `times` | the same without a checker: against the zeroing it demands, beside Linux's times |
-//! | `report` | the report |
+//! | `report` `huge_report` | the report |
 //! | `shipped` | the traces of this repository |
 //!
 //! docs/design/replay.md says what is compared, what stands in for what, and which differences are explained.
@@ -33,6 +34,8 @@ mod difference;
 mod fault_counts;
 mod final_map;
 mod huge;
+mod huge_report;
+mod huge_setting;
 mod judge;
 mod life;
 mod memory_need;
@@ -41,6 +44,7 @@ mod play;
 mod player;
 mod remap;
 mod report;
+mod resident;
 mod setup;
 pub mod shipped;
 mod step;
@@ -52,8 +56,10 @@ pub use contention::Contended;
 pub use difference::{DifferenceKind, Differences, First};
 pub use fault_counts::Faults;
 pub use huge::HugePages;
+pub use huge_setting::HugeSetting;
 pub use life::{End, LeftOut};
 pub use report::{CallRow, DifferenceRow, Evidence, LifeReport, Report};
+pub use resident::ResidentLife;
 pub use step::Way;
 pub use timed::{Timed, TimedReplay};
 pub use times::{CallTimes, FaultTimes, Times};
@@ -64,6 +70,7 @@ use checker::Checker;
 use fault_counts::FaultCounts;
 use interleaf::space::{Counter, Path};
 use interleaf::units::CpuId;
+use interleaf::vma::HugePolicy;
 use life::Family;
 use play::Visitor;
 use player::Player;
@@ -77,6 +84,7 @@ pub struct Replay {
     recorded: u64,
     families: Vec<Family>,
     left_out: LeftOut,
+    huge: HugeSetting,
 }
 
 impl Replay {
@@ -111,20 +119,38 @@ impl Replay {
     pub fn of(header: Header, events: Vec<Event>) -> Result<Replay, String> {
         let recorded = events.len() as u64;
         let (families, left_out) = cut::families(&header, events)?;
-        let replay = Replay { header, recorded, families, left_out };
-        let needs = replay.memory_bytes();
+        let huge = HugeSetting::recorded(&header);
+        Replay { header, recorded, families, left_out, huge }.if_it_fits()
+    }
+
+    /// The same, with another setting of huge pages than the recorded machine's.
+    ///
+    /// # Errors
+    /// One line: it needs more memory than this machine should give.
+    pub fn with_huge_pages(self, policy: HugePolicy) -> Result<Replay, String> {
+        let huge = HugeSetting { policy, ..self.huge };
+        Replay { huge, ..self }.if_it_fits()
+    }
+
+    /// The setting of huge pages.
+    pub fn huge(&self) -> HugeSetting {
+        self.huge
+    }
+
+    fn if_it_fits(self) -> Result<Replay, String> {
+        let needs = self.memory_bytes();
         if needs > host_memory_bytes() / 2 {
             return Err(format!(
                 "replay needs {} MiB of memory, more than half of this machine's",
                 needs >> 20
             ));
         }
-        Ok(replay)
+        Ok(self)
     }
 
     /// Memory of the machine that a replay asks for, bytes.
     pub fn memory_bytes(&self) -> u64 {
-        setup::frames_for(&self.families).saturating_mul(4096)
+        setup::frames_for(&self.families, self.huge).saturating_mul(4096)
     }
 
     /// How many steps of progress [`check`](Self::check) tells at most.
@@ -137,17 +163,17 @@ impl Replay {
     /// # Errors
     /// One line: the machine cannot be had, or has no memory for a fork.
     pub fn check(&self, path: Path, mut progress: impl FnMut(&str)) -> Result<Report, String> {
-        let machine = setup::machine(&self.families).map_err(|error| error.to_string())?;
+        let machine = setup::machine(&self.families, self.huge).map_err(|error| error.to_string())?;
         let _cpu = machine.enter(CpuId(0));
-        let vm = setup::vm(&machine)?;
+        let vm = setup::vm(&machine, self.huge)?;
         let before = vm.memory().check().expect("frames add up at the start").allocated;
-        let mut report = Report::new(&self.header, self.recorded, self.left_out);
+        let mut report = Report::new(&self.header, self.recorded, self.left_out, self.huge);
         report.huge = HugePages::of(&self.header, &self.families);
         for family in &self.families {
             let counted = vm.totals();
             let space = setup::space(&vm, setup::layout(&self.header, family), path, &family.lives[0].start)?;
             let counts = FaultCounts::default();
-            let mut checking = Checking::new(family, self.header.limits, &mut progress);
+            let mut checking = Checking::new(family, self.header.limits, self.huge, &mut progress);
             play::play(family, &machine, space, self.header.limits.stack_bytes, &counts, &mut checking)?;
             let Checking { checkers, filled, .. } = checking;
             let (faults, totals) = (counts.faults(), vm.totals().since(&counted));
@@ -157,7 +183,7 @@ impl Replay {
             vm.trim();
             let after = vm.memory().check().expect("frames add up after a life").allocated;
             assert_eq!(after, before, "frames handed out before and after a life");
-            report.add_family(&faults, &filled, totals.get(Counter::PgReuse));
+            report.add_family(&faults, &filled, &totals);
             for (life, checker) in family.lives.iter().zip(checkers) {
                 report.add(life, checker.verdict());
             }
@@ -177,8 +203,8 @@ struct Checking<'a, P> {
 }
 
 impl<'a, P: FnMut(&str)> Checking<'a, P> {
-    fn new(family: &'a Family, limits: Limits, progress: P) -> Self {
-        let checkers = family.each().map(|(life, steps)| Checker::new(life, steps, limits)).collect();
+    fn new(family: &'a Family, limits: Limits, huge: HugeSetting, progress: P) -> Self {
+        let checkers = family.each().map(|(life, steps)| Checker::new(life, steps, limits, huge)).collect();
         Checking { checkers, filled: Vec::new(), progress, family }
     }
 

@@ -12,8 +12,10 @@ use super::fault_counts::FaultCounts;
 use super::setup::ReplayMachine;
 use super::step::{Act, CallStep, STAND_IN, Step, Steps};
 use crate::machine::soft::{FaultHandler, Signal};
+use interleaf::machine::Entry;
 use interleaf::space::{AddressSpace, Advice, Error, Fault, MapRequest, Place};
-use interleaf::units::{Access, PAGE_SIZE, Pfn, VirtAddr, Vpn};
+use interleaf::table::walk;
+use interleaf::units::{Access, Level, PAGE_SIZE, PageSize, Pfn, VirtAddr, Vpn};
 use interleaf::vma::{VmaAttributes, VmaFlags};
 use interleaf_linux_abi::{self as linux, Errno, MapFlags};
 
@@ -70,6 +72,14 @@ impl<'a, 'v> Player<'a, 'v> {
             child.advise(range.start.addr(), range.len() * PAGE_SIZE as u64, Advice::DontNeed)?;
         }
         Ok(child)
+    }
+
+    /// The first page of the huge page that holds the page, of memory or of zeros.
+    pub fn huge_page_at(&self, page: Vpn) -> Option<Vpn> {
+        let reading = self.space.vm().read();
+        let found = walk(self.space.page_table(), page, Level::Pte, &reading);
+        let is_huge = found.table.level() == Level::Pmd && matches!(found.entry(), Entry::Leaf(_));
+        is_huge.then_some(Vpn(page.0 & !(PageSize::Huge.pages() - 1)))
     }
 
     /// Whether forks made other spaces of the same memory.

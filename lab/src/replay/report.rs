@@ -4,15 +4,19 @@ use super::contention::{Contended, LinuxTimes};
 use super::difference::DifferenceKind;
 use super::fault_counts::Faults;
 use super::huge::HugePages;
+use super::huge_report;
+use super::huge_setting::HugeSetting;
 use super::life::{End, LeftOut, Life};
+use super::resident::ResidentLife;
 use super::step::Way;
 use super::timed::Timed;
 use super::times::Times;
 use super::verdict::{Agreed, CallCount, Filled, Verdict};
 use crate::show::table::{self, grouped, number};
 use crate::trace::{Extent, Header, Sys, dump};
+use interleaf::space::{Counter, Totals};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A replayed trace. The field names are the JSON's and stay.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -58,8 +62,18 @@ pub struct Report {
     pub frames_copied: u64,
     /// Frames that a fork had shared, written without a copy because the other spaces were gone.
     pub frames_reused: u64,
-    /// Signs of huge pages, which are not built.
+    /// Signs of huge pages in the trace.
     pub huge: HugePages,
+    /// The setting of huge pages that was replayed: `never`, `madvise` or `always`.
+    pub huge_policy: &'static str,
+    /// Whether that is the recorded machine's.
+    pub huge_is_recorded: bool,
+    /// What the library counts of huge pages, by Linux's names.
+    pub huge_counts: Vec<(&'static str, u64)>,
+    /// First pages of huge pages here of which Linux had base pages under the same setting.
+    pub lacked_huge: BTreeSet<u64>,
+    /// Resident anonymous memory: the most of one life; and at their ends, of lives with a last map.
+    pub resident: ResidentLife,
     /// Faults that met a mapping call of another thread under Linux.
     pub contended: Contended,
     /// What the replay took.
@@ -90,6 +104,8 @@ pub struct LifeReport {
     pub end: String,
     /// Differences that are not explained.
     pub unexplained: u64,
+    /// Its resident memory.
+    pub resident: ResidentLife,
 }
 
 /// Calls of one name that are replayed in one way.
@@ -134,18 +150,21 @@ pub struct Evidence {
 
 impl Report {
     /// Nothing replayed yet.
-    pub(super) fn new(header: &Header, recorded: u64, left_out: LeftOut) -> Self {
+    pub(super) fn new(header: &Header, recorded: u64, left_out: LeftOut, huge: HugeSetting) -> Self {
         let partial = header.extent == Extent::Partial;
-        Self { command: header.command.clone(), partial, recorded, left_out, ..Self::default() }
+        let (huge_policy, huge_is_recorded) = (huge_report::policy_name(huge.policy), huge.is_recorded());
+        let command = header.command.clone();
+        Self { command, partial, recorded, left_out, huge_policy, huge_is_recorded, ..Self::default() }
     }
 
     /// Adds what the spaces of a family have together.
-    pub(super) fn add_family(&mut self, faults: &Faults, filled: &[Filled], reused: u64) {
+    pub(super) fn add_family(&mut self, faults: &Faults, filled: &[Filled], counted: &Totals) {
         let copied = filled.iter().filter(|filled| matches!(filled, Filled::Copied(..))).count();
         self.faults += faults;
         self.frames_copied += copied as u64;
-        self.frames_zeroed += (filled.len() - copied) as u64;
-        self.frames_reused += reused;
+        self.frames_zeroed += filled.iter().map(|filled| filled.frames_zeroed()).sum::<u64>();
+        self.frames_reused += counted.get(Counter::PgReuse);
+        self.count_huge(counted);
     }
 
     /// Adds a life.
@@ -160,6 +179,12 @@ impl Report {
         self.maps.of += u64::from(verdict.map_compared);
         self.maps.agreed += u64::from(verdict.map_compared && !differs_at_end(&verdict));
         self.unexplained += unexplained;
+        self.resident.peak_kib = self.resident.peak_kib.max(verdict.resident.peak_kib);
+        if let Some(linux) = verdict.resident.linux_end_kib {
+            self.resident.end_kib += verdict.resident.end_kib;
+            *self.resident.linux_end_kib.get_or_insert(0) += linux;
+        }
+        self.lacked_huge.extend(&verdict.lacked_huge);
         let contended = LinuxTimes::of(&life.events).contended;
         self.contended.faults += contended.faults;
         self.contended.beside_a_call += contended.beside_a_call;
@@ -170,6 +195,7 @@ impl Report {
             events: life.events.len() as u64,
             end: end_text(&life.end),
             unexplained,
+            resident: verdict.resident,
         });
         if self.evidence.is_none() {
             self.evidence = evidence(life, &verdict);
@@ -245,7 +271,7 @@ impl Report {
             text += "PARTIAL: recorded without privilege: faults of user mode only, each replayed as the\n\
                      mapping allows; causes of faults are not compared\n";
         }
-        text + &self.huge.text()
+        text + &self.huge.text() + &self.huge_text()
     }
 
     fn sums(&self) -> String {
@@ -271,6 +297,7 @@ impl Report {
         row("places chosen alike", of(&self.places));
         row("final maps alike", of(&self.maps));
         row("frames zeroed for pages", grouped(self.frames_zeroed as i64));
+        self.memory_rows().into_iter().for_each(|(name, value)| row(name, value));
         if self.forks > 0 {
             row("forks", grouped(self.forks as i64));
             row("frames copied on write", grouped(self.frames_copied as i64));

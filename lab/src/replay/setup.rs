@@ -1,5 +1,6 @@
 //! The machine that lives are replayed on, and the address space of one.
 
+use super::huge_setting::HugeSetting;
 use super::life::{Family, Life};
 use super::memory_need::frames_at_once;
 use super::step::{STAND_IN, Steps};
@@ -22,21 +23,24 @@ const TASK_END: u64 = (1 << 47) - PAGE;
 const LEGACY_BASE: u64 = TASK_END / 3 / PAGE * PAGE;
 
 /// A machine of one CPU whose dirty memory suffices for each of the families.
-pub fn machine(families: &[Family]) -> std::io::Result<ReplayMachine> {
+pub fn machine(families: &[Family], huge: HugeSetting) -> std::io::Result<ReplayMachine> {
     let first = Pfn(1 << 8);
-    let regions = vec![PfnRange::new(first, first.add(frames_for(families)))];
+    let regions = vec![PfnRange::new(first, first.add(frames_for(families, huge)))];
     SoftMachine::new(&MachineConfig { nr_cpus: 1, regions, fill: Fill::Dirty })
 }
 
 /// The system on that machine.
-pub fn vm(machine: &ReplayMachine) -> Result<Vm<'_, ReplayMachine>, String> {
-    Vm::new(machine, boot_map(machine)).map_err(|error| format!("the machine cannot start: {error}"))
+pub fn vm(machine: &ReplayMachine, huge: HugeSetting) -> Result<Vm<'_, ReplayMachine>, String> {
+    let vm = Vm::new(machine, boot_map(machine));
+    let vm = vm.map_err(|error| format!("the machine cannot start: {error}"))?;
+    Ok(vm.with_huge_pages(huge.policy).with_zero_page(huge.zero))
 }
 
 /// Frames that suffice: one for each page that is touched or populated, and as many again for tables and
 /// records.
-pub fn frames_for(families: &[Family]) -> u64 {
-    let most = families.iter().map(frames_at_once).max().unwrap_or(0);
+pub fn frames_for(families: &[Family], huge: HugeSetting) -> u64 {
+    let need = |family| frames_at_once(family, huge.may_apply(family));
+    let most = families.iter().map(need).max().unwrap_or(0);
     most.saturating_mul(2).saturating_add(1 << 13).min(u64::MAX >> 13).next_multiple_of(1 << 10)
 }
 
@@ -117,7 +121,7 @@ fn request(mapping: &Mapping) -> MapRequest {
     flags |= if is_anonymous(mapping) {
         said_flags(mapping) - VmaFlags::ACCOUNT
     } else {
-        STAND_IN | VmaFlags::NORESERVE
+        STAND_IN | VmaFlags::NORESERVE | VmaFlags::NO_HUGE_PAGE
     };
     MapRequest {
         place: Place::FixedNoReplace(VirtAddr(mapping.start)),

@@ -318,7 +318,9 @@ fn stand_in(call: &Call) -> MapRequest {
     let private = MapFlags::from_bits_retain(flags as u32) & MapFlags::TYPE == MapFlags::PRIVATE;
     let sharing = if private { Sharing::Private } else { Sharing::Shared };
     let access = request.flags & VmaFlags::ACCESS;
-    MapRequest { flags: access | STAND_IN | VmaFlags::NORESERVE, sharing, ..request }
+    // Memory of a file has no huge pages of its own.
+    let stands_in = STAND_IN | VmaFlags::NORESERVE | VmaFlags::NO_HUGE_PAGE;
+    MapRequest { flags: access | stands_in, sharing, ..request }
 }
 
 /// Whether a flag word has one of these.

@@ -53,10 +53,10 @@ impl<'a> TimedReplay<'a> {
     /// # Errors
     /// One line: the machine cannot be had.
     pub fn with<R>(replay: &Replay, path: Path, f: impl FnOnce(&TimedReplay<'_>) -> R) -> Result<R, String> {
-        let new = || setup::machine(&replay.families).map_err(|error| error.to_string());
+        let new = || setup::machine(&replay.families, replay.huge).map_err(|error| error.to_string());
         let (machine, idle) = (new()?, new()?);
         let _cpu = machine.enter(CpuId(0));
-        let vm = setup::vm(&machine)?;
+        let vm = setup::vm(&machine, replay.huge)?;
         let layouts = replay.families.iter().map(|family| setup::layout(&replay.header, family)).collect();
         let mut ready =
             TimedReplay { replay, path, machine: &machine, vm: &vm, idle, layouts, filled: Vec::new() };
@@ -91,7 +91,7 @@ impl<'a> TimedReplay<'a> {
         for _ in 0..2 {
             filled.clear();
             let limits = self.replay.header.limits;
-            let checking = |family| Checking::new(family, limits, |_: &str| ());
+            let checking = |family| Checking::new(family, limits, self.replay.huge, |_: &str| ());
             self.each(checking, |_, checking| filled.extend(checking.filled))?;
             self.vm.settle();
         }
@@ -151,6 +151,7 @@ impl<'a> TimedReplay<'a> {
         for &filled in &self.filled {
             match filled {
                 Filled::Zeroed(frame) => idle.zero(frame, Order(0)),
+                Filled::ZeroedBlock(first) => idle.zero(first, Order::HUGE),
                 Filled::Copied(from, to) => idle.copy(from, to),
             }
             after_each();

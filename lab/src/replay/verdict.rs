@@ -1,11 +1,12 @@
 //! What a comparison of a life came to.
 
 use super::difference::Differences;
+use super::resident::ResidentLife;
 use super::step::Way;
 use crate::trace::Sys;
-use interleaf::units::Pfn;
+use interleaf::units::{PageSize, Pfn};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What was compared in a life.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,10 @@ pub struct Verdict {
     pub maps: Option<[Vec<String>; 2]>,
     /// Whether the final maps were compared.
     pub map_compared: bool,
+    /// How much memory it had.
+    pub resident: ResidentLife,
+    /// Huge pages here of which Linux had base pages though its setting is ours, by their first page.
+    pub lacked_huge: BTreeSet<u64>,
 }
 
 /// How many of how many.
@@ -51,6 +56,19 @@ pub struct CallCount {
 pub enum Filled {
     /// The frame was zeroed.
     Zeroed(Pfn),
+    /// The block of a huge page was zeroed, which begins at the frame.
+    ZeroedBlock(Pfn),
     /// The second was copied from the first.
     Copied(Pfn, Pfn),
+}
+
+impl Filled {
+    /// Frames that were zeroed.
+    pub fn frames_zeroed(self) -> u64 {
+        match self {
+            Filled::Zeroed(_) => 1,
+            Filled::ZeroedBlock(_) => PageSize::Huge.pages(),
+            Filled::Copied(..) => 0,
+        }
+    }
 }

@@ -120,6 +120,18 @@ fn json_is_one_object_with_its_names_however_the_machine_ended() {
 }
 
 #[test]
+fn the_policy_of_huge_pages_is_the_kernels_option() {
+    for huge in ["never", "madvise", "always"] {
+        let bench = Bench::new("huge", &end_with(0));
+        let output = bench.boot(&["--json", "--huge", huge, "--path", "locked", "--selftest", "huge"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["command_line"], format!("path=locked huge={huge} selftest=huge"));
+    }
+    let wrong = Bench::new("huge", &end_with(0)).boot(&["--huge", "sometimes"]);
+    assert!(wrong.status.code() == Some(2) && stderr(&wrong).contains("invalid value"), "{wrong:?}");
+}
+
+#[test]
 fn qemu_gets_the_machine_the_kernel_and_the_program() {
     let bench = Bench::new("words", &format!("for word; do echo \"$word\"; done; {}", end_with(0)));
     let program = compiled(&bench);
@@ -189,6 +201,13 @@ for word; do last=$word; done
 case "$last" in
     "path=locked count -- cost") extra=100 ;;
     "path=speculative count -- cost") extra=0 ;;
+    "path=locked huge=always count -- cost huge"|"path=speculative huge=always count -- cost huge")
+        echo "count zeroing_huge 262144.00"
+        echo "count huge_read_fault 449.00"
+        echo "count huge_write_fault 263144.00"
+        echo "count huge_unmap 1500.00"
+        echo >&2 "exit code 0"
+        exit 33 ;;
     *) exit 255 ;;
 esac
 echo "count zeroing 512.00"
@@ -213,7 +232,9 @@ fn counts_are_figures_with_their_bars_on_both_paths() {
     };
     assert_eq!(value("kernel.write_fault"), Some((388.5.into(), "yes".into())));
     assert_eq!(value("kernel.write_fault_locked"), Some((688.5.into(), "no".into())));
-    assert_eq!(figures.len(), 16);
+    assert_eq!(value("kernel.huge_read_fault"), Some((449.0.into(), "yes".into())));
+    assert_eq!(value("kernel.huge_write_fault").map(|(value, _)| value), Some(1000.0.into()));
+    assert_eq!(figures.len(), 22);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 mod accounting;
 mod forks;
 mod hostile;
+mod huge;
 mod imposed;
 mod partial;
 mod segments;

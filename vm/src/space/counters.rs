@@ -104,10 +104,12 @@ counters! {
 }
 
 const NR: usize = Counter::ALL.len();
+/// Words of a CPU: a power of two, so that every fault finds its CPU's lines by a shift.
+const PLACES: usize = NR.next_power_of_two();
 
 /// The counters of all CPUs.
 pub struct Counters<'m, C: Cpu> {
-    cpus: PerCpu<'m, [AtomicU64<C>; NR], C>,
+    cpus: PerCpu<'m, [AtomicU64<C>; PLACES], C>,
 }
 
 /// Totals of all counters at about one time.
@@ -117,7 +119,7 @@ pub struct Totals([u64; NR]);
 impl<'m, C: Cpu> Counters<'m, C> {
     /// Counters at zero. `None` where memory does not suffice.
     pub fn carve(from: &mut impl Carve<'m>, nr_cpus: u32) -> Option<Self> {
-        Some(Self { cpus: PerCpu::carve(from, nr_cpus, |_| [const { AtomicU64::new(0) }; NR])? })
+        Some(Self { cpus: PerCpu::carve(from, nr_cpus, |_| [const { AtomicU64::new(0) }; PLACES])? })
     }
 
     /// Counts one, on this CPU's own lines.

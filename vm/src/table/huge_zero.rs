@@ -6,7 +6,7 @@
 
 use super::{LeafBits, LockedTable, PageTable};
 use crate::frame::{NoHugeZero, Priority, Taken};
-use crate::machine::{Entry, Leaf, Machine};
+use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::units::{Level, Pfn, Rights};
 
 impl<M: Machine> PageTable<'_, M> {
@@ -55,6 +55,20 @@ impl<M: Machine> LockedTable<'_, M> {
         let bits = LeafBits { rights: bits.rights - denied, ..bits };
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
         self.put(slot, Entry::Leaf(bits.leaf(pfn, false)));
+    }
+
+    /// Maps the huge zero page that the tree has a reference to, for loads as far as `rights` allow them, in a
+    /// slot that is absent. `false`, and nothing has changed, where the slot is anything else, the table is
+    /// not of the level of huge pages, or the tree has no reference.
+    pub(crate) fn map_own_huge_zero(&mut self, slot: usize, rights: Rights) -> bool {
+        let is_free = self.level() == Level::Pmd
+            && self.read(slot) == M::Format::encode(Entry::Absent, Level::Pmd)
+            && !self.table.is_platforms(slot);
+        let page = if is_free { self.tree().huge_zero() } else { None };
+        let Some(pfn) = page else { return false };
+        let denied = if mutant!("zero.known-leaf-writable") { Rights::empty() } else { Rights::WRITE };
+        self.put(slot, Entry::Leaf(LeafBits::new(rights - denied).used(false).leaf(pfn, false)));
+        true
     }
 
     /// The leaf in `slot`, if it maps the huge zero page.

@@ -17,6 +17,7 @@
 //! | `walk` | finding an entry without a lock |
 //! | `entries` | lockless movement over a range |
 //! | `accessed` | accessed bits, cleared without a lock |
+//! | `resident` | what the entries of a range hold, counted |
 //! | `translate`, `find_frame` | what a page leads to, and which page leads to a frame |
 //! | `read_here` | a word that the running program could load, read in any handler |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
@@ -51,6 +52,7 @@ mod node;
 mod pin;
 mod pool_leaf;
 mod read_here;
+mod resident;
 mod share;
 mod split;
 mod sweep;
@@ -76,6 +78,8 @@ pub use node::Table;
 pub use pin::FastPinRefusal;
 pub(crate) use pool_leaf::mark_reserved;
 pub use read_here::NotRead;
+pub use resident::Resident;
+pub(crate) use resident::count_resident;
 pub(crate) use share::{Reuse, Shared, TooManyMappings};
 pub(crate) use split::{level_to_split, split_at, tables_to_split};
 pub(crate) use sweep::{

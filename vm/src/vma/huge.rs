@@ -1,6 +1,7 @@
 //! Which pages of a mapping may be huge: policy, as plain functions.
 
-use super::{VmaAttributes, VmaFlags};
+use super::{Vma, VmaAttributes, VmaFlags};
+use crate::machine::Cpu;
 use crate::units::{Order, PageSize, Vpn, VpnRange};
 
 /// When private memory gets huge pages. (Linux: `/sys/kernel/mm/transparent_hugepage/enabled`.)
@@ -52,14 +53,34 @@ impl HugePolicy {
 ///
 /// A huge page lies in one mapping, of private anonymous memory that may be accessed.
 pub fn order_to_try(policy: HugePolicy, refusal: HugeRefusal, vma: &VmaAttributes, page: Vpn) -> Order {
-    let is_advised = vma.flags.contains(VmaFlags::HUGE_PAGE);
-    let is_refused = vma.flags.contains(VmaFlags::NO_HUGE_PAGE) && !mutant!("thp.refusal-ignored");
-    let is_wanted = match (policy, refusal) {
-        (HugePolicy::Never, _) | (_, HugeRefusal::All) => false,
-        (HugePolicy::Madvise, _) | (HugePolicy::Always, HugeRefusal::ExceptAdvised) => is_advised,
-        (HugePolicy::Always, HugeRefusal::None) => true,
-    };
     let fits = || vma.is_private_anonymous() && vma.range.covers(pages_of(Order::HUGE, page));
+    order_where(policy, refusal, vma.flags, fits)
+}
+
+/// As [`order_to_try`], of a record: it reads no more of it than it needs.
+#[inline]
+pub(crate) fn order_of_fault<C: Cpu>(
+    policy: HugePolicy,
+    refusal: HugeRefusal,
+    vma: &Vma<C>,
+    page: Vpn,
+) -> Order {
+    let fits = || vma.is_private_anonymous() && vma.range().covers(pages_of(Order::HUGE, page));
+    order_where(policy, refusal, vma.flags(), fits)
+}
+
+/// The order for a mapping with these flags, where a huge page `fits`.
+#[inline]
+fn order_where(
+    policy: HugePolicy,
+    refusal: HugeRefusal,
+    flags: VmaFlags,
+    fits: impl FnOnce() -> bool,
+) -> Order {
+    let is_advised = flags.contains(VmaFlags::HUGE_PAGE);
+    let is_refused = flags.contains(VmaFlags::NO_HUGE_PAGE) && !mutant!("thp.refusal-ignored");
+    let is_wanted = policy == HugePolicy::Always && refusal == HugeRefusal::None
+        || is_advised && policy.is_ever() && refusal != HugeRefusal::All;
     if is_wanted && !is_refused && fits() { Order::HUGE } else { Order::BASE }
 }
 

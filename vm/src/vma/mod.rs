@@ -70,6 +70,7 @@ pub use decide::{Change, change, change_policy, cut, split};
 pub use decide::{Charge, Protection, protect};
 pub use decide::{Merged, joins, merge, reusable_anon};
 pub use flags::{FlagAdvice, VmaFlags};
+pub(crate) use huge::order_of_fault;
 pub use huge::{HugePolicy, HugeRefusal, order_to_try, pages_of};
 pub use identity::{AnonId, BackingId, PoolBacking};
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};

@@ -5,6 +5,7 @@ use super::Test::{Model, Unit};
 
 const PAGES: super::Test = Unit("frame::huge_zero::tests");
 const SPACES: super::Test = Unit("space::tests::huge::zero");
+const KNOWN: super::Test = Unit("space::fault::tests::known_zero");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -28,6 +29,16 @@ pub const ALL: &[Mutation] = &[
         point: "zero.second-reference-kept",
         wrong: "a space of which two threads began at once keeps the page for good",
         test: Model("loom_two_threads_of_a_space_take_one_reference"),
+    },
+    Mutation {
+        point: "zero.known-mapping-not-rechecked",
+        wrong: "a load maps zeros where munmap has just looked",
+        test: KNOWN,
+    },
+    Mutation {
+        point: "zero.known-leaf-writable",
+        wrong: "a program writes to the page that a second load has mapped",
+        test: KNOWN,
     },
     Mutation { point: "zero.huge-leaf-writable", wrong: "a program writes to the page", test: SPACES },
     Mutation {

@@ -6,7 +6,7 @@ use crate::world::{Heap, Lab};
 use crate::{call, called};
 use interleaf::space::{AddressSpace, FrameRecord, MapRequest, Vm};
 use interleaf::sync::Rcu;
-use interleaf::table::{self, Mapper, NoteUse};
+use interleaf::table::{self, Mapper, NoteUse, Resident};
 use interleaf::units::{Access, Pfn, VirtAddr, Vpn, VpnRange};
 use interleaf_lab::machine::host::Host;
 
@@ -40,6 +40,14 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
     called!(AddressSpace::scan_accessed_and_flush => {
         space.scan_accessed_and_flush(all, |_, _| panic!("a visitor that panics"))
     });
+    let resident = call!(AddressSpace::resident, space).expect("it panics nowhere");
+    assert_eq!((resident.base_pages, call!(Resident::pages, &resident)), (8, Some(8)));
+    for start in odd::vpns() {
+        for end in odd::vpns() {
+            let here = call!(AddressSpace::resident_in, space, VpnRange { start, end });
+            assert!(here.is_some_and(|here| here.base_pages <= resident.base_pages));
+        }
+    }
     space.unmap(base, 16 * 4096).expect("it is mapped");
 }
 

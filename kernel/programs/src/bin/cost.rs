@@ -11,6 +11,9 @@
 //! `copy_on_write` is the first store to a page that a child shares, copying included: 4096 steps where a
 //! kernel copies bytes, 512 where it copies words. `reuse` is the first store to a page after the child has
 //! ended.
+//!
+//! `cost huge [BATCHES]`, on a machine whose policy of huge pages is `always`: faults of huge pages, and
+//! `zeroing_huge`, the steps of zeroing one.
 #![cfg_attr(metal, no_std, no_main)]
 
 use interleaf_programs::say::granted;
@@ -29,6 +32,9 @@ const MAPS: usize = 64;
 const MIB: usize = 256;
 
 fn begin(args: Args) -> u8 {
+    if args.word(1) == Some("huge") {
+        return huge(args.number(2, 8).max(1));
+    }
     let batches = args.number(1, 32).max(1);
     count("null_call", batches, CALLS as usize, || timed(|| sys::ask_nothing(CALLS)));
     let page = granted("mmap", Region::map(1, Rights::WRITE));
@@ -50,6 +56,44 @@ fn begin(args: Args) -> u8 {
     count("reuse", batches, PAGES, || write_shared(Child::HasEnded));
     count("map_unmap_mib", batches, MAPS, || timed(|| (0..MAPS).for_each(|_| map_and_unmap())));
     GOOD
+}
+
+/// Counts what huge pages cost.
+fn huge(batches: usize) -> u8 {
+    let one = huge_region(1);
+    one.write_page(0);
+    let zero = |words| (0..2).map(|_| timed(|| one.zero(0, words))).min();
+    let steps = zero(HUGE * sys::PAGE / 8).unwrap_or(0).saturating_sub(zero(0).unwrap_or(0));
+    count("zeroing_huge", 1, 1, || steps);
+    count("huge_read_fault", batches, READ, || touch_huge(READ, Region::read_page, false));
+    count("huge_write_fault", batches, WRITTEN, || touch_huge(WRITTEN, Region::write_page, false));
+    count("huge_unmap", batches, WRITTEN, || touch_huge(WRITTEN, Region::write_page, true));
+    GOOD
+}
+
+/// Base pages of a huge one.
+const HUGE: usize = 512;
+/// Huge pages of a batch that are read: as many as one table holds; and of one that are written: 64 MiB.
+const READ: usize = 512;
+const WRITTEN: usize = 32;
+
+/// So many whole huge pages, whose entries are in one table where they fit into one.
+fn huge_region(huge_pages: usize) -> Region {
+    let whole = if huge_pages > WRITTEN { READ * HUGE } else { HUGE };
+    let all = granted("mmap", Region::map(huge_pages * HUGE + whole, Rights::WRITE));
+    let first = (all.start() / sys::PAGE).next_multiple_of(whole) - all.start() / sys::PAGE;
+    all.part(first, huge_pages * HUGE)
+}
+
+/// Touches a page in each huge page of a fresh mapping, then unmaps them one by one; the ticks of the touching
+/// or of the unmapping.
+fn touch_huge(huge_pages: usize, one: fn(&Region, usize), unmapping: bool) -> u64 {
+    let region = huge_region(huge_pages);
+    let touching = timed(|| (0..huge_pages).for_each(|nth| one(&region, nth * HUGE)));
+    let leaving = timed(|| {
+        (0..huge_pages).for_each(|nth| granted("munmap", region.part(nth * HUGE, HUGE).unmap()));
+    });
+    if unmapping { leaving } else { touching }
 }
 
 /// The smallest mean of `batches` batches of `operations`, with two decimals.

@@ -101,6 +101,12 @@ impl Region {
         unsafe { call(nr::MADVISE, [self.start, self.bytes(), DONTNEED, 0, 0, 0]) }.map(drop)
     }
 
+    /// Gives advice about all of it, by a number of Linux's that changes no contents.
+    pub fn advise(&self, advice: usize) -> Result<(), Errno> {
+        // SAFETY: the region is not Rust's memory.
+        unsafe { call(nr::MADVISE, [self.start, self.bytes(), advice, 0, 0, 0]) }.map(drop)
+    }
+
     /// Sets the policy of all of it: a mode, the nodes that it names, and flags, as Linux has them. The
     /// kernel gets `bits` bits of the mask.
     pub fn bind(&self, mode: usize, nodes: &[u64; 16], bits: usize, flags: usize) -> Result<(), Errno> {
@@ -160,13 +166,13 @@ impl Region {
         self.write(page, 0, 1);
     }
 
-    /// Fills the first `words` words of page `page` with zeroes, by one step for each, as a kernel does
+    /// Fills `words` words from the start of page `page` on with zeroes, by one step for each, as a kernel does
     /// before it hands a frame out.
     #[inline(never)]
     pub fn zero(&self, page: usize, words: usize) {
-        assert!(words <= PAGE / 8);
+        assert!(page < self.pages && words <= (self.pages - page) * (PAGE / 8));
         let at = self.at(page, 0);
-        // SAFETY: stores to one page of memory that is not Rust's.
+        // SAFETY: stores to pages of the region, which is not Rust's memory.
         unsafe {
             asm!("rep stosq", inout("rcx") words => _, inout("rdi") at => _, in("rax") 0, options(nostack));
         }

@@ -7,6 +7,7 @@
 
 mod code;
 mod entry;
+mod file;
 mod memory;
 mod process;
 mod signal;
@@ -18,6 +19,7 @@ pub use code::CodePage;
 pub use entry::Args;
 #[doc(hidden)]
 pub use entry::start;
+pub use file::{Whose, huge_refusal, most_resident, number_in, read_file, refuse_huge_pages};
 pub use memory::{PAGE, Region, Rights, Shared, heap_end};
 pub use process::{Child, Forked, Status, fork, fork_sharing, fork_sharing_beside, numbers, try_wait, wait};
 pub use signal::{SegFault, on_segfault};
@@ -44,7 +46,9 @@ pub const ENOSYS: Errno = Errno(38);
 
 /// Numbers of system calls.
 mod nr {
+    pub const READ: usize = 0;
     pub const WRITE: usize = 1;
+    pub const CLOSE: usize = 3;
     pub const MMAP: usize = 9;
     pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
@@ -57,14 +61,17 @@ mod nr {
     pub const FORK: usize = 57;
     pub const EXIT: usize = 60;
     pub const WAIT4: usize = 61;
+    pub const GETRUSAGE: usize = 98;
     pub const GETUID: usize = 102;
     pub const GETPPID: usize = 110;
+    pub const PRCTL: usize = 157;
     pub const GETTID: usize = 186;
     pub const FUTEX: usize = 202;
     pub const SCHED_SETAFFINITY: usize = 203;
     pub const SCHED_GETAFFINITY: usize = 204;
     pub const EXIT_GROUP: usize = 231;
     pub const MBIND: usize = 237;
+    pub const OPENAT: usize = 257;
 }
 
 /// Makes a system call.

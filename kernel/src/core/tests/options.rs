@@ -23,6 +23,15 @@ fn words_before_the_dashes_are_the_kernels_and_those_after_the_programs() {
 }
 
 #[test]
+fn huge_pages_are_never_used_but_where_the_line_says_so() {
+    let policies = ["", "huge=never", "huge=madvise", "huge=always", "huge=always huge=never"]
+        .map(|line| Options::parse(line).unwrap().huge);
+    use HugePolicy::*;
+    assert_eq!(policies, [Never, Never, Madvise, Always, Never]);
+    assert_eq!(Options::parse("huge=sometimes"), Err("huge=sometimes"));
+}
+
+#[test]
 fn nothing_is_a_command_line_too() {
     assert_eq!(Options::parse(""), Ok(Options::default()));
     assert_eq!(Options::parse("count --").unwrap().program, "");

@@ -27,6 +27,24 @@ fn every_operation_is_held_against_its_bar_by_its_own_value() {
 }
 
 #[test]
+fn a_huge_fault_has_a_bar_and_zeroing_is_taken_off() {
+    let console = "count zeroing_huge 262144.00\ncount huge_read_fault 451\ncount huge_write_fault 263000.5\n\
+        count huge_unmap 2000\n";
+    let figures = huge_figures(FaultPath::Speculative, console).unwrap();
+    let found: Vec<_> = figures.iter().map(|f| (f.name, f.value, f.verdict)).collect();
+    assert_eq!(
+        found,
+        [
+            ("kernel.huge_read_fault", 451.0, Some(Verdict::No)),
+            ("kernel.huge_write_fault", 856.5, None),
+            ("kernel.huge_unmap", 2_000.0, None)
+        ]
+    );
+    assert!(figures.iter().all(|f| f.yardstick.is_none()));
+    assert!(huge_figures(FaultPath::Locked, CONSOLE).unwrap_err().contains("huge_read_fault"));
+}
+
+#[test]
 fn a_line_that_lacks_is_named() {
     let cut = CONSOLE.replace("zeroing", "other");
     assert!(figures(FaultPath::Speculative, &cut).unwrap_err().contains("zeroing"));

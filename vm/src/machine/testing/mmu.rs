@@ -13,13 +13,16 @@ impl<F: Format> TestMachine<F> {
         self.word(table, level.index(page)).store(F::encode(entry, level), Release);
     }
 
-    /// The leaf that the tables hold, read as a walker does.
-    fn walk(&self, root: Pfn, page: Vpn) -> Option<Leaf> {
+    /// The leaf that the tables hold, read as a walker does, and the pages that it maps.
+    fn walk(&self, root: Pfn, page: Vpn) -> Option<(VpnRange, Leaf)> {
         let (mut table, mut level) = (root, F::ROOT);
         loop {
             match F::decode(self.word(table, level.index(page)).load(Acquire), level) {
                 Entry::Table(below) if level != Level::Pte => (table, level) = (below, level.below()?),
-                Entry::Leaf(leaf) => return Some(leaf),
+                Entry::Leaf(leaf) => {
+                    let start = Vpn(page.0 & !(level.entry_pages() - 1));
+                    return Some((VpnRange::new(start, start.add(level.entry_pages())), leaf));
+                }
                 _ => return None,
             }
         }
@@ -44,7 +47,23 @@ pub(super) struct Mmu {
 #[derive(Debug, Default)]
 struct State {
     root: Option<Pfn>,
-    cached: Vec<(Vpn, Leaf)>,
+    cached: Vec<Cached>,
+}
+
+/// A translation that is cached, for one page: one of a large leaf is a part of it, and goes with it.
+#[derive(Clone, Copy, Debug)]
+struct Cached {
+    page: Vpn,
+    /// The pages of its leaf.
+    pages: VpnRange,
+    leaf: Leaf,
+}
+
+impl Cached {
+    /// Whether a flush of the range drops it.
+    fn is_in(&self, range: VpnRange) -> bool {
+        self.pages.overlaps(range)
+    }
 }
 
 impl Mmu {
@@ -69,17 +88,17 @@ impl Mmu {
 
     /// Drops the translations of the range.
     pub fn flush(&self, range: VpnRange) {
-        let is_known = self.state().cached.iter().any(|(page, _)| range.contains(*page));
+        let is_known = self.state().cached.iter().any(|cached| cached.is_in(range));
         if is_known {
             self.changes.store(0, Relaxed);
-            self.state().cached.retain(|(page, _)| !range.contains(*page));
+            self.state().cached.retain(|cached| !cached.is_in(range));
         }
     }
 
     /// The translation of the page that is cached, for checkers.
     pub fn cached(&self, page: Vpn) -> Option<Leaf> {
         let _order = self.changes.load(Relaxed);
-        self.state().cached.iter().find(|(cached, _)| *cached == page).map(|(_, leaf)| *leaf)
+        self.state().cached.iter().find(|cached| cached.page == page).map(|cached| cached.leaf)
     }
 
     /// A translation that allows the access: a cached one, or the result of a walk, which is cached then. A
@@ -88,15 +107,17 @@ impl Mmu {
     /// not set: entries made by faults have them.
     pub fn translate<F: Format>(&self, machine: &TestMachine<F>, page: Vpn, access: Access) -> Option<Leaf> {
         let allows = |leaf: &Leaf| leaf.rights.contains(access.needs());
-        let known = self.state().cached.iter().find(|(cached, _)| *cached == page).copied();
-        if let Some((_, leaf)) = known.filter(|(_, leaf)| allows(leaf) || F::REMEMBERS_REFUSALS) {
+        let known = self.state().cached.iter().find(|cached| cached.page == page).copied();
+        if let Some(Cached { leaf, .. }) = known.filter(|known| allows(&known.leaf) || F::REMEMBERS_REFUSALS)
+        {
             return Some(leaf).filter(allows);
         }
         self.flush(VpnRange::new(page, page.add(1)));
         let root = self.state().root?;
-        let leaf = machine.walk(root, page).filter(|leaf| allows(leaf) || F::REMEMBERS_REFUSALS)?;
+        let found = machine.walk(root, page);
+        let (pages, leaf) = found.filter(|(_, leaf)| allows(leaf) || F::REMEMBERS_REFUSALS)?;
         self.changes.store(0, Relaxed);
-        self.state().cached.push((page, leaf));
+        self.state().cached.push(Cached { page, pages, leaf });
         Some(leaf).filter(allows)
     }
 }

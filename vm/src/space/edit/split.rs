@@ -207,7 +207,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         frame: TableFrame<'v, M>,
     ) {
         let vm = self.vm;
-        let split = table.split_leaf(slot, frame, || vm.shootdown.flush(vm.machine, &self.tlb, pages));
+        // One page of the leaf: a TLB forgets it whole (see `flush_leaf`).
+        let one = VpnRange::new(pages.start, pages.start.add(1));
+        let split = table.split_leaf(slot, frame, || vm.shootdown.flush(vm.machine, &self.tlb, one));
         let Ok(leaf) = split else { return };
         vm.counters.count_each([Counter::TlbFlush, Counter::TableAlloc]);
         if leaf.owned {

@@ -93,6 +93,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.flush_pages(table, VpnRange::new(page, page.add(1)));
     }
 
+    /// As [`flush_page`](Self::flush_page), of one leaf that maps `pages`: a TLB forgets it whole, whichever of
+    /// its pages is named ([`Machine::flush_range`]).
+    pub(in crate::space) fn flush_leaf(&self, table: &LockedTable<'_, M>, pages: VpnRange) {
+        self.flush_page(table, pages.start);
+    }
+
     /// As [`flush_page`](Self::flush_page), of the pages of one entry.
     pub(in crate::space) fn flush_pages(&self, _table: &LockedTable<'_, M>, pages: VpnRange) {
         self.vm.count(Counter::TlbFlush);
@@ -221,7 +227,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             is_any_cleared = true;
             let of_pool = self.leave_pool(&run);
-            nr_huge += run.unhook_each(gather, Gather::defers, Gather::add).saturating_sub(of_pool);
+            let leaf_pages = run.table.level().entry_pages();
+            let add = |gather: &mut Gather<'_, 'v, M>, leaves| gather.add_leaves(leaves, leaf_pages);
+            nr_huge += run.unhook_each(gather, Gather::defers, add).saturating_sub(of_pool);
         });
         self.count_huge_gone(nr_huge);
         if flush == HugeFlush::Now && is_any_cleared && !mutant!("zap.huge-unlocked-before-flush") {

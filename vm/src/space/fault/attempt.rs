@@ -32,6 +32,7 @@
 //! publisher has flushed (P3).
 
 use super::huge::{HugeOwner, HugeUse};
+use super::huge_zero::map_known_huge_zero;
 use super::install::{Decision, FaultInputs, Install, decide, decide_unshare};
 use super::prepare::Prepared;
 use super::{Fallback, Fault};
@@ -91,22 +92,23 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
         return Err(Fallback::VmaAccess);
     }
     let context = FaultContext { space, vma, page, proof, reading: &reading };
-    let entry = match context.walk(fault.access, huge, prepared)? {
-        Walked::Base(entry) => entry,
-        Walked::Huge(entry, HugeOwner::Block) if huge == HugeUse::Split => {
+    let entry = match context.walk(fault.access, huge, prepared) {
+        Err(ended) => return ended,
+        Ok(Walked::Base(entry)) => entry,
+        Ok(Walked::Huge(entry, HugeOwner::Block)) if huge == HugeUse::Split => {
             let (slot, mut table) = (entry.slot, context.lock_to_split(&entry, prepared)?);
             drop(reading);
             space.split_prepared(&mut table, slot, page, prepared);
             return Ok(());
         }
-        Walked::Huge(entry, HugeOwner::Zero) => {
+        Ok(Walked::Huge(entry, HugeOwner::Zero)) => {
             let step = context.at_huge_zero(&entry, fault, huge, prepared, decide)?;
             let slot = entry.slot;
             drop(reading);
             return space.finish_at_huge_zero(step, (slot, page), huge, prepared);
         }
-        Walked::Huge(entry, _) => return context.use_huge(&entry, fault, prepared, decide),
-        Walked::Pool(entry, size) => return context.at_pool(&entry, size, fault, prepared),
+        Ok(Walked::Huge(entry, _)) => return context.use_huge(&entry, fault, prepared, decide),
+        Ok(Walked::Pool(entry, size)) => return context.at_pool(&entry, size, fault, prepared),
     };
     let decision = decide(entry.entry(), context.inputs(fault.access));
     match decision {
@@ -230,13 +232,16 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     }
 
     /// Walks to the entry of the page, linking the tables that are absent.
+    ///
+    /// # Errors
+    /// How the attempt has ended: done, where a huge page was installed that allows the access.
     #[inline(always)]
     fn walk(
         &self,
         access: Access,
         huge: HugeUse,
         prepared: &mut Prepared<'v, M>,
-    ) -> Result<Walked<'a, 's, M>, Fallback> {
+    ) -> Result<Walked<'a, 's, M>, Result<(), Fallback>> {
         let mut entry = walk_cached(&self.space.table, self.page, self.reading);
         while entry.table.level() != Level::Pte {
             if let Some(size) = self.vma.pool_size()
@@ -245,16 +250,24 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 return Ok(Walked::Pool(entry, size));
             }
             match entry.entry() {
-                Entry::Absent => {}
-                Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Fallback::EntryBusy),
-                Entry::Marker(Marker::PendingFree(_)) => return Err(Fallback::EntryPending),
+                Entry::Absent => {
+                    let is_load = access != Access::Write && huge == HugeUse::Whole;
+                    if P::IS_SPECULATIVE
+                        && is_load
+                        && map_known_huge_zero(self.space, self.vma, self.page, &entry.table, self.reading)
+                    {
+                        return Err(Ok(()));
+                    }
+                }
+                Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Err(Fallback::EntryBusy)),
+                Entry::Marker(Marker::PendingFree(_)) => return Err(Err(Fallback::EntryPending)),
                 Entry::Leaf(leaf) if leaf.owned => return Ok(Walked::Huge(entry, HugeOwner::Block)),
                 Entry::Leaf(leaf) if self.space.table.is_huge_zero(leaf, entry.table.level()) => {
                     return Ok(Walked::Huge(entry, HugeOwner::Zero));
                 }
                 Entry::Leaf(_) if self.vma.is_given() => return Ok(Walked::Huge(entry, HugeOwner::Nothing)),
                 // Another huge leaf, or a marker of another version or mapping: no walk ends below it.
-                Entry::Leaf(_) | Entry::Marker(_) => return Err(Fallback::VmaNotSupported),
+                Entry::Leaf(_) | Entry::Marker(_) => return Err(Err(Fallback::VmaNotSupported)),
             }
             self.link_table(&entry, access, huge, prepared)?;
             entry = walk_on(entry.table, self.page, Level::Pte, self.reading);
@@ -264,6 +277,9 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
 
     /// Links an empty table where the walk found none (P4: an installation, under the parent's lock), or
     /// installs a huge page. By value, so that the context lies in memory only here.
+    ///
+    /// # Errors
+    /// How the attempt has ended: done, where a huge page was installed.
     #[cold]
     #[inline(never)]
     fn link_table(
@@ -272,14 +288,14 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         access: Access,
         huge: HugeUse,
         prepared: &mut Prepared<'v, M>,
-    ) -> Result<(), Fallback> {
-        if huge == HugeUse::Whole && self.install_huge(entry, access, prepared)? {
-            return Ok(());
+    ) -> Result<(), Result<(), Fallback>> {
+        if huge == HugeUse::Whole && self.install_huge(entry, access, prepared).map_err(Err)? {
+            return Err(Ok(()));
         }
-        prepared.allocate_table()?;
-        let mut parent = entry.table.lock().ok_or(Fallback::PmdChanged)?;
+        prepared.allocate_table().map_err(Err)?;
+        let mut parent = entry.table.lock().ok_or(Err(Fallback::PmdChanged))?;
         if parent.read(entry.slot) == entry.word {
-            self.confirm()?;
+            self.confirm().map_err(Err)?;
             if let Some(table) = prepared.take_table() {
                 // Refused: the slot is not absent, which the walk finds out.
                 if parent.link(entry.slot, table).is_ok() {
@@ -328,6 +344,9 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
 
 /// Why a mapping may be trusted.
 pub trait Proof<M: Machine> {
+    /// Whether no lock of the space is held: then short cuts are worth their registers.
+    const IS_SPECULATIVE: bool = false;
+
     /// The mapping to use, asked under the lock of the table where the entry is installed: `vma`, or one
     /// that says the same of the page. `None` where neither is valid.
     fn confirm<'g>(
@@ -371,6 +390,8 @@ impl<M: Machine> Proof<M> for Locked<'_> {
 }
 
 impl<M: Machine> Proof<M> for Speculated {
+    const IS_SPECULATIVE: bool = true;
+
     #[inline(always)]
     fn confirm<'g>(
         &self,

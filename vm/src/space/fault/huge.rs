@@ -23,7 +23,7 @@ use crate::space::counters::Counter;
 use crate::sync::atomic::Ordering::*;
 use crate::table::{EntryRef, LeafBits, LockedTable};
 use crate::units::{Access, Level, Order};
-use crate::vma::{HugeRefusal, Vma, ZeroPagePolicy, order_to_try, pages_of};
+use crate::vma::{HugeRefusal, Vma, ZeroPagePolicy, order_of_fault, pages_of};
 
 /// What an attempt does with huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,12 +91,11 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
             return Err(Fallback::Forking);
         }
         self.note_copy(vma)?;
-        if let Some(folio) = prepared.take_huge() {
-            let bits = LeafBits::new(vma.rights()).used(is_store);
-            let birth = space.node.birth(pages_of(order, page).start);
-            table.install_huge(entry.slot, folio.into_mapped_at(birth), bits);
-            space.vm.counters.count_each([Counter::ThpFaultAlloc, Counter::NrAnonTransparentHugepages]);
-        }
+        let Some(folio) = prepared.take_huge() else { return Err(Fallback::EntryBusy) };
+        let bits = LeafBits::new(vma.rights()).used(is_store);
+        let birth = space.node.birth(pages_of(order, page).start);
+        table.install_huge(entry.slot, folio.into_mapped_at(birth), bits);
+        space.vm.counters.count_each([Counter::ThpFaultAlloc, Counter::NrAnonTransparentHugepages]);
         Ok(true)
     }
 
@@ -113,7 +112,8 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         }
         let vma = self.confirm()?;
         // The mapping that is valid now may be another one, which says the same of the one page.
-        if self.order_to_try(vma) != order && !mutant!("thp.region-not-rechecked") {
+        let is_same = core::ptr::eq(vma, self.vma);
+        if !is_same && self.order_to_try(vma) != order && !mutant!("thp.region-not-rechecked") {
             return Err(Fallback::VmaChanged);
         }
         Ok((table, vma))
@@ -129,7 +129,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
 
     pub(super) fn order_to_try(&self, vma: &Vma<M::Cpu>) -> Order {
         let space = self.space;
-        order_to_try(space.vm.huge_policy, space.huge_refusal(), &vma.attributes(), self.page)
+        order_of_fault(space.vm.huge_policy, space.huge_refusal(), vma, self.page)
     }
 
     /// The rest of an attempt whose walk has ended at a huge leaf: its rights may be given back. Not part

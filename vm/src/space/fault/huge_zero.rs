@@ -3,6 +3,7 @@
 //! ```text
 //!   load, absent entry that could be a huge leaf
 //!     the space has a reference ─────────────────► lock, the questions, install: no count is touched
+//!       (`map_known_huge_zero`: all that most of them do; where it refuses, the rest of this table decides)
 //!     none, and there is a page: get a reference ─► the same; once for a space
 //!     no page: give up with HugeUnprepared ───────► outside of the read section: allocate, zero, place
 //!     no memory (thp_zero_page_alloc_failed) ─────► a table and the small zero page
@@ -24,9 +25,10 @@ use crate::frame::{NoHugeZero, Priority, Taken};
 use crate::machine::{Entry, Machine, Marker};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
-use crate::table::{EntryRef, LeafBits, LockedTable};
-use crate::units::{Order, Pfn, Rights, Vpn, VpnRange};
-use crate::vma::pages_of;
+use crate::sync::ReadGuard;
+use crate::table::{EntryRef, LeafBits, LockedTable, Table};
+use crate::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
+use crate::vma::{Vma, ZeroPagePolicy, order_of_fault, pages_of};
 
 /// What is left to do at a leaf of the huge zero page, once the read section has ended: a flush is waited
 /// for.
@@ -37,6 +39,37 @@ pub(super) enum AtHugeZero<'s, M: Machine> {
     Split(LockedTable<'s, M>),
     /// The table is locked, the leaf is to be replaced by the block that is prepared, with these rights.
     Replace(LockedTable<'s, M>, Rights),
+}
+
+/// Maps the huge zero page, to which the space has a reference, where a load's walk has ended at an absent
+/// entry of `table`. All that a load does where nothing else is going on, in registers: `false`, and nothing
+/// has changed, wherever more is to be looked at, which [`map_huge_zero`](FaultContext::map_huge_zero) does.
+///
+/// The three questions: the table is attached, or it could not be locked; the entry is absent; the mapping is
+/// live, which both proofs accept, and is the one whose pages were looked at.
+#[cold]
+#[inline(never)]
+pub(super) fn map_known_huge_zero<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    vma: &Vma<M::Cpu>,
+    page: Vpn,
+    table: &Table<'_, '_, M>,
+    reading: &ReadGuard<'_, M::Cpu>,
+) -> bool {
+    let vm = space.vm;
+    let is_wanted = table.level() == Level::Pmd
+        && vm.zero_page == ZeroPagePolicy::Huge
+        && order_of_fault(vm.huge_policy, space.huge_refusal(), vma, page) == Order::HUGE;
+    if !is_wanted {
+        return false;
+    }
+    let Some(mut table) = table.lock() else { return false };
+    let is_mapped = (vma.is_live() || mutant!("zero.known-mapping-not-rechecked"))
+        && table.map_own_huge_zero(Level::Pmd.index(page), vma.rights());
+    if is_mapped {
+        vm.counters.count_here(Counter::ZeroPageMapped, reading);
+    }
+    is_mapped
 }
 
 impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
@@ -188,7 +221,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             return;
         }
         if !mutant!("zero.huge-not-flushed") {
-            self.flush_pages(table, pages);
+            self.flush_leaf(table, pages);
         }
         let block = folio.into_mapped_at(self.node.birth(pages.start));
         table.install_huge(slot, block, LeafBits::new(rights).used(true));

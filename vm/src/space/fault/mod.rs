@@ -85,6 +85,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                     } else {
                         vm.counters.count_each([Counter::PgFault, Counter::SpeculativePgFault]);
                     }
+                    prepared.finish();
                     return Ok(Outcome::Speculated);
                 }
                 Err(reason) => {

@@ -232,6 +232,13 @@ impl<'v, M: Machine> Prepared<'v, M> {
         self.rare = if is_there { Rare::Nothing } else { Rare::HugeLacking };
     }
 
+    /// Ends the fault: frees what was prepared and not used, which is seldom anything.
+    #[inline(always)]
+    pub fn finish(self) {
+        let is_empty = self.frame.is_none() && self.table.is_none() && matches!(self.rare, Rare::Nothing);
+        if is_empty { core::mem::forget(self) } else { drop(self) }
+    }
+
     /// Takes the block for a huge page.
     pub fn take_huge(&mut self) -> Option<ZeroedFolio<'v, M>> {
         match core::mem::replace(&mut self.rare, Rare::Nothing) {

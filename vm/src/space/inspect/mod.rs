@@ -1,7 +1,8 @@
-//! Inspection, for checkers and observers: a recount of the index, the CPUs that run a space, the objects
-//! that wait to be freed, and which part of the system lies at which address.
+//! Inspection, for checkers and observers: a recount of the index, resident memory, the CPUs that run a
+//! space, the objects that wait to be freed, and which part of the system lies at which address.
 
 mod mappings;
+mod resident;
 
 use crate::index::IndexStats;
 use crate::machine::{Cpu, Machine};

@@ -12,6 +12,8 @@ mod identity;
 mod install;
 #[cfg(not(loom))]
 mod kinds;
+#[cfg(not(loom))]
+mod known_zero;
 #[cfg(loom)]
 mod loom_collapse;
 #[cfg(loom)]

@@ -3,9 +3,11 @@
 mod collapse;
 mod edits;
 mod faults;
+mod flush;
 mod fragmented;
 mod mishaps;
 mod random;
+mod resident;
 mod rmap;
 mod zero;
 

@@ -1,0 +1,66 @@
+//! What the report says of huge pages and of memory.
+
+use super::report::Report;
+use super::resident::ResidentLife;
+use crate::show::table::grouped;
+use interleaf::space::{Counter, Totals};
+use interleaf::vma::HugePolicy;
+
+/// What is told of huge pages.
+const HUGE_COUNTERS: &[Counter] =
+    &[Counter::ThpFaultAlloc, Counter::ThpFaultFallback, Counter::ThpZeroPageAlloc, Counter::ThpSplitPmd];
+
+/// A policy's name, as Linux has it.
+pub(super) fn policy_name(policy: HugePolicy) -> &'static str {
+    match policy {
+        HugePolicy::Never => "never",
+        HugePolicy::Madvise => "madvise",
+        HugePolicy::Always => "always",
+    }
+}
+
+impl Report {
+    /// Adds what the library has counted of huge pages.
+    pub(super) fn count_huge(&mut self, counted: &Totals) {
+        if self.huge_counts.is_empty() {
+            self.huge_counts = HUGE_COUNTERS.iter().map(|counter| (counter.name(), 0)).collect();
+        }
+        self.huge_counts
+            .iter_mut()
+            .zip(HUGE_COUNTERS)
+            .for_each(|(sum, counter)| sum.1 += counted.get(*counter));
+    }
+
+    /// The setting that was replayed, and where Linux's supply decided.
+    pub(super) fn huge_text(&self) -> String {
+        if self.huge_policy == "never" && self.huge_is_recorded {
+            return String::new();
+        }
+        let whose = if self.huge_is_recorded { "as recorded" } else { "not as recorded" };
+        let mut text = format!("replayed with huge pages {}, {whose}\n", self.huge_policy);
+        if !self.lacked_huge.is_empty() {
+            let some: Vec<_> =
+                self.lacked_huge.iter().take(5).map(|page| format!("{:x}", page << 12)).collect();
+            text += &format!(
+                "  Linux's supply of free huge frames decided at {} huge pages, where it had base pages: {}\n",
+                self.lacked_huge.len(),
+                some.join(" "),
+            );
+        }
+        text
+    }
+
+    /// Rows about memory.
+    pub(super) fn memory_rows(&self) -> Vec<(&'static str, String)> {
+        let ResidentLife { peak_kib, end_kib, linux_end_kib } = self.resident;
+        let mut rows =
+            vec![("anonymous memory at most, of a life", format!("{} KiB", grouped(peak_kib as i64)))];
+        if let Some(linux) = linux_end_kib {
+            let (ours, linux) = (grouped(end_kib as i64), grouped(linux as i64));
+            rows.push(("the same at the end of all", format!("{ours} KiB, Linux {linux} KiB")));
+        }
+        let counts = self.huge_counts.iter().filter(|(_, count)| *count > 0);
+        rows.extend(counts.map(|&(name, count)| (name, grouped(count as i64))));
+        rows
+    }
+}

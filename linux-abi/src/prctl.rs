@@ -1,0 +1,44 @@
+//! The words of `prctl` that concern memory.
+
+use crate::Errno;
+use interleaf::machine::Machine;
+use interleaf::space::AddressSpace;
+use interleaf::vma::HugeRefusal;
+use linux_raw_sys::prctl as raw;
+
+/// `PR_THP_DISABLE_EXCEPT_ADVISED`, of Linux 6.18: huge pages stay allowed where they are advised.
+const EXCEPT_ADVISED: u64 = 1 << 1;
+
+/// `prctl(option, words...)` of a process whose memory is `space`: PR_SET_THP_DISABLE and
+/// PR_GET_THP_DISABLE. Returns the call's value.
+///
+/// # Errors
+/// [`Errno::EINVAL`] for other options, for unknown flags or flags without a refusal, and for words that
+/// should be 0.
+pub fn prctl<M: Machine>(space: &AddressSpace<'_, M>, option: u32, words: [u64; 4]) -> Result<u64, Errno> {
+    match (option, words) {
+        (raw::PR_SET_THP_DISABLE, [refuses, flags, 0, 0]) => {
+            space.refuse_huge_pages(refusal(refuses != 0, flags)?);
+            Ok(0)
+        }
+        (raw::PR_GET_THP_DISABLE, [0, 0, 0, 0]) => Ok(match space.huge_refusal() {
+            HugeRefusal::None => 0,
+            HugeRefusal::ExceptAdvised => 1 | EXCEPT_ADVISED,
+            HugeRefusal::All => 1,
+        }),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn refusal(refuses: bool, flags: u64) -> Result<HugeRefusal, Errno> {
+    match (refuses, flags) {
+        (false, 0) => Ok(HugeRefusal::None),
+        (true, 0) => Ok(HugeRefusal::All),
+        (true, EXCEPT_ADVISED) => Ok(HugeRefusal::ExceptAdvised),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/prctl.rs"]
+mod tests;
