@@ -8,7 +8,7 @@ use interleaf::units::{Access, CpuId, PageSize, VirtAddr};
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
-use interleaf_lab::os::child::{Child, Step};
+use interleaf_lab::os::child::{Child, HugePages, Step};
 use interleaf_lab::os::{lacking, touch};
 use interleaf_linux_abi::{Errno, MapFlags, Prot};
 use std::fs::{read_to_string, write};
@@ -183,7 +183,7 @@ fn host_counts() -> [u64; 4] {
 fn on_host(steps: &[Do]) -> Result<Vec<Answer>> {
     let mut child = Child::start()?;
     let heap = BASE + WINDOW..BASE + WINDOW + HUGE;
-    child.prepare(&[BASE..BASE + WINDOW, heap.clone()], heap.start, &[])?;
+    child.prepare(&[BASE..BASE + WINDOW, heap.clone()], heap.start, &[], HugePages::Refused)?;
     let mut answers = Vec::new();
     for one in steps {
         let answer = match one {
