@@ -13,8 +13,8 @@ pub(crate) struct TooManyMappings;
 impl<'t, M: Machine> LockedTable<'t, M> {
     /// Maps what `slot` maps in the same slot of `child` too. Afterwards the frame is not *exclusive*, and
     /// neither entry allows writes: a write copies. Returns whether the entry of this table allowed them
-    /// before. Nothing where the slot holds no leaf, or one of frames that were given, or a huge one: those are
-    /// split before.
+    /// before. Nothing where the slot holds no leaf, or one of frames that were given, or a huge one: those
+    /// are split before.
     ///
     /// An exclusive frame that somebody else has a reference to is not shared, because it may be pinned: the
     /// slot of `child` is marked busy, for a copy to be put there after the flush. The entry of this table

@@ -42,7 +42,8 @@ const STORE: &str = "best streaming store, same bytes";
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let _pinned = options.pin();
     let mut figures = written_and_cpu(options)?;
-    let alone: [(&str, fn(&Options) -> Result<Figure, Failure>); 4] = [
+    type Measure = fn(&Options) -> Result<Figure, Failure>;
+    let alone: [(&str, Measure); 4] = [
         ("init.first", first),
         ("init.all_written", all_written),
         ("init.first_use", first_use),

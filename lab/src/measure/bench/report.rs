@@ -148,8 +148,9 @@ impl Report {
 /// How often a benchmark is measured again, each time with twice the pairs.
 const AGAIN_MOST: u32 = 2;
 
-/// Measures, and measures the figures again that are `asked` for and whose bars get no verdict. Of each figure
-/// the last measurement counts, all of those that had a verdict being kept; of the garbage, the highest peak.
+/// Measures, and measures those figures again that are `asked` for and whose bars get no verdict. Of each
+/// figure the last measurement counts, all of those that had a verdict being kept; of the garbage, the highest
+/// peak.
 fn measured(
     benchmark: &Benchmark,
     options: &Options,
