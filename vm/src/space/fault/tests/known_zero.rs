@@ -39,8 +39,8 @@ fn entry(space: &TestSpace<'_>, n: u64) -> Entry {
     walk(&space.table, nth(n).vpn(), Level::Pte, &space.vm.rcu.read()).entry()
 }
 
-/// A load of the nth huge page; `meanwhile` runs on another CPU when the mapping was found and the tables were
-/// walked.
+/// A load of the nth huge page; `meanwhile` runs on another CPU when the mapping was found and the tables
+/// were walked.
 fn map_known(space: &TestSpace<'_>, n: u64, meanwhile: impl FnOnce() + Send) -> bool {
     let (page, reading) = (nth(n).vpn(), space.vm.rcu.read());
     let vma = space.find_cached(&reading, page).unwrap();
@@ -79,7 +79,9 @@ fn it_maps_nothing_for_a_mapping_that_was_replaced_meanwhile() {
 #[test]
 fn it_leaves_an_entry_alone_that_is_not_absent_any_more() {
     with_space(|space| {
-        let store = || drop(space.fault(Fault { addr: nth(1), access: Access::Write }).unwrap());
+        let store = || {
+            space.fault(Fault { addr: nth(1), access: Access::Write }).unwrap();
+        };
         assert!(!map_known(space, 1, store));
         assert!(matches!(entry(space, 1), Entry::Leaf(leaf) if leaf.owned));
     });
