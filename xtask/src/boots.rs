@@ -71,8 +71,8 @@ pub fn in_ring_3(root: &Path) -> Result<(), String> {
     ends(root)
 }
 
-/// Boots the program that asks for huge pages under each policy, whose name it is told: then all of its numbers
-/// must be right. And what makes most of memory, with huge pages always.
+/// Boots the program that asks for huge pages under each policy, whose name it is told: then all of its
+/// numbers must be right. And what makes most of memory, with huge pages always.
 fn with_huge_pages(root: &Path) -> Result<(), String> {
     let policies = [("never", "huge never"), ("madvise", "huge madvise"), ("always", "huge always")];
     for (cpus, path) in [("1", "speculative"), ("2", "locked")] {

@@ -12,7 +12,7 @@
 //! | `clone`, `futex`, `sched_yield`, `gettid` | threads, which share everything |
 //! | `sched_getaffinity`, `sched_setaffinity` | one thread for each CPU; may be refused |
 //! | `rt_sigaction`, `rt_sigreturn` | handling SIGSEGV; may be refused with ENOSYS |
-//! | `openat`, `read`, `close`, `getrusage`, `prctl` | what the kernel says of memory; its files may be missing |
+//! | `openat`, `read`, `close`, `getrusage`, `prctl` | what the kernel says of memory; may be missing |
 //! | `getppid` | a call that does nothing |
 //!
 //! For threads `clone` is asked for those of one process (VM, FS, FILES, SIGHAND, THREAD, SYSVSEM); a

@@ -1,6 +1,6 @@
-//! A storm over huge pages: more threads than CPUs, preempted and moved about, each with two huge pages of its
-//! own. They store, drop, protect, unmap and map parts and wholes at random, and fork; each knows what some
-//! of its pages hold. At the end the huge pages that the tables have are those that were counted.
+//! A storm over huge pages: more threads than CPUs, preempted and moved about, each with two huge pages of
+//! its own. They store, drop, protect, unmap and map parts and wholes at random, and fork; each knows what
+//! some of its pages hold. At the end the huge pages that the tables have are those that were counted.
 //!
 //! ```text
 //!   pages      0 ........ 511 | 512 ....... 1023          one thread's two huge pages

@@ -52,7 +52,7 @@ fn run_in(space: SpaceHandle, program: &Program<'_>, options: &Options<'_>) -> O
     let (before, flushes) = (vm.shootdown_stats(), vm.totals().get(Counter::TlbFlush));
     let loaded = spaces::in_space(&space, || load(&space, program, options));
     let thp_before = vm.totals();
-    let Ended { code, peak_pages } = loaded.and_then(|frame| run_first(space, &frame, (0, 0)))?;
+    let FirstProcess { code, peak_pages } = loaded.and_then(|frame| run_first(space, &frame, (0, 0)))?;
     let flushes = vm.totals().get(Counter::TlbFlush) - flushes;
     let ShootdownStats { sent, lazy_entered, lazy_left, .. } = vm.shootdown_stats().since(&before);
     crate::println!(
@@ -85,9 +85,9 @@ fn tell_memory(peak_pages: u64, counted: &Totals) {
     }
 }
 
-/// What is left of a first process.
+/// What is left of the first process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct FirstProcess {
     /// Its exit code.
     pub code: u8,
     /// The most resident pages of it, and of any process that it, or one of those, has waited for.
@@ -97,7 +97,7 @@ pub struct Ended {
 /// Runs the first process, whose first thread begins in ring 3 with these registers, and waits for its last
 /// thread's end, and the end of all its descendants. `handler` is that of SIGSEGV and its
 /// restorer. `None` where there is no thread.
-pub fn run_first(space: SpaceHandle, frame: &Frame, handler: (u64, u64)) -> Option<Ended> {
+pub fn run_first(space: SpaceHandle, frame: &Frame, handler: (u64, u64)) -> Option<FirstProcess> {
     let process = Process::reserve(None)?;
     process.set_handler(handler);
     let Some(thread) = sched::alloc_thread() else {
@@ -110,7 +110,7 @@ pub fn run_first(space: SpaceHandle, frame: &Frame, handler: (u64, u64)) -> Opti
     process.wait_for_all();
     let code = process.status().code();
     family::end_all();
-    Some(Ended { code, peak_pages: process.peak_of_all() })
+    Some(FirstProcess { code, peak_pages: process.peak_of_all() })
 }
 
 /// Loads the program into its space, in which this thread runs. `None` if that fails, after a line with the

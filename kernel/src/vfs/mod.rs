@@ -9,8 +9,8 @@
 //! | `/sys/kernel/mm/transparent_hugepage/enabled` | the policy, in brackets |
 //! | `/sys/kernel/mm/transparent_hugepage/use_zero_page` | whether loads map the huge zero page |
 //!
-//! A file has no contents: each read makes its text anew and hands out the part that is asked for. So one read
-//! that takes all has one moment's numbers.
+//! A file has no contents: each read makes its text anew and hands out the part that is asked for. So one
+//! read that takes all has one moment's numbers.
 #![forbid(unsafe_code)]
 
 mod text;

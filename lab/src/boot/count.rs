@@ -5,8 +5,8 @@
 //! counter; booted with [`Clock::Instructions`](super::Clock) a tick is an instruction. Linux 6.1 was counted
 //! by the same operations under the same emulator, mitigations off and huge pages never, so its numbers stand
 //! beside ours. Zeroing a frame is what no kernel can avoid: it is counted by itself and taken off the write
-//! fault; and so is copying one, of the copy on write. Faults of huge pages are counted in a boot of their own,
-//! with huge pages always: base pages are counted with huge pages never.
+//! fault; and so is copying one, of the copy on write. Faults of huge pages are counted in a boot of their
+//! own, with huge pages always: base pages are counted with huge pages never.
 
 use super::FaultPath;
 use crate::measure::bench::{Bar, Figure};

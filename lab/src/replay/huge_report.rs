@@ -42,7 +42,7 @@ impl Report {
             let some: Vec<_> =
                 self.lacked_huge.iter().take(5).map(|page| format!("{:x}", page << 12)).collect();
             text += &format!(
-                "  Linux's supply of free huge frames decided at {} huge pages, where it had base pages: {}\n",
+                "  Linux's supply of free huge frames decided at {} huge pages, which it lacked: {}\n",
                 self.lacked_huge.len(),
                 some.join(" "),
             );

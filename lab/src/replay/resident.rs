@@ -1,5 +1,6 @@
-//! Resident memory of a life: ours, counted from the tables before each call that may free some, and Linux's at
-//! the end. Of anonymous memory alone: what stands in for files has pages of its own here, and none in Linux.
+//! Resident memory of a life: ours, counted from the tables before each call that may free some, and
+//! Linux's at the end. Of anonymous memory alone: what stands in for files has pages of its own here, and
+//! none in Linux.
 
 use super::player::Player;
 use super::setup::is_anonymous;

@@ -223,8 +223,8 @@ pub unsafe trait Machine: Sync + Sized {
     fn loaded_root(&self) -> Option<Pfn> {
         None
     }
-    /// Drops cached translations of the range on this CPU, whatever sizes cover it: that of a huge leaf goes as
-    /// a whole where the range holds one page of it. Preemption is off.
+    /// Drops cached translations of the range on this CPU, whatever sizes cover it: that of a huge leaf
+    /// goes as a whole where the range holds one page of it. Preemption is off.
     ///
     /// # Panics
     /// The default, as [`load_root`](Machine::load_root).

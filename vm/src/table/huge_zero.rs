@@ -57,9 +57,9 @@ impl<M: Machine> LockedTable<'_, M> {
         self.put(slot, Entry::Leaf(bits.leaf(pfn, false)));
     }
 
-    /// Maps the huge zero page that the tree has a reference to, for loads as far as `rights` allow them, in a
-    /// slot that is absent. `false`, and nothing has changed, where the slot is anything else, the table is
-    /// not of the level of huge pages, or the tree has no reference.
+    /// Maps the huge zero page that the tree has a reference to, for loads as far as `rights` allow them,
+    /// in a slot that is absent. `false`, and nothing has changed, where the slot is anything else, the
+    /// table is not of the level of huge pages, or the tree has no reference.
     pub(crate) fn map_own_huge_zero(&mut self, slot: usize, rights: Rights) -> bool {
         let is_free = self.level() == Level::Pmd
             && self.read(slot) == M::Format::encode(Entry::Absent, Level::Pmd)

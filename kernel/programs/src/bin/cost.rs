@@ -85,8 +85,8 @@ fn huge_region(huge_pages: usize) -> Region {
     all.part(first, huge_pages * HUGE)
 }
 
-/// Touches a page in each huge page of a fresh mapping, then unmaps them one by one; the ticks of the touching
-/// or of the unmapping.
+/// Touches a page in each huge page of a fresh mapping, then unmaps them one by one; the ticks of the
+/// touching or of the unmapping.
 fn touch_huge(huge_pages: usize, one: fn(&Region, usize), unmapping: bool) -> u64 {
     let region = huge_region(huge_pages);
     let touching = timed(|| (0..huge_pages).for_each(|nth| one(&region, nth * HUGE)));

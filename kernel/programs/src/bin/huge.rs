@@ -1,5 +1,5 @@
-//! Huge pages as a program sees them: what it reads costs nothing, what it writes comes by 2 MiB, what it asks
-//! for holds, and the kernel's own files say so.
+//! Huge pages as a program sees them: what it reads costs nothing, what it writes comes by 2 MiB, what it
+//! asks for holds, and the kernel's own files say so.
 //!
 //! `huge [never|madvise|always]`. With a word the machine must have that policy, memory enough, and all
 //! numbers must be what the policy makes them. Without one, contents alone are checked: on a Linux whose

@@ -166,8 +166,8 @@ impl Region {
         self.write(page, 0, 1);
     }
 
-    /// Fills `words` words from the start of page `page` on with zeroes, by one step for each, as a kernel does
-    /// before it hands a frame out.
+    /// Fills `words` words from the start of page `page` on with zeroes, by one step for each, as a kernel
+    /// does before it hands a frame out.
     #[inline(never)]
     pub fn zero(&self, page: usize, words: usize) {
         assert!(page < self.pages && words <= (self.pages - page) * (PAGE / 8));

@@ -93,8 +93,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.flush_pages(table, VpnRange::new(page, page.add(1)));
     }
 
-    /// As [`flush_page`](Self::flush_page), of one leaf that maps `pages`: a TLB forgets it whole, whichever of
-    /// its pages is named ([`Machine::flush_range`]).
+    /// As [`flush_page`](Self::flush_page), of one leaf that maps `pages`: a TLB forgets it whole,
+    /// whichever of its pages is named ([`Machine::flush_range`]).
     pub(in crate::space) fn flush_leaf(&self, table: &LockedTable<'_, M>, pages: VpnRange) {
         self.flush_page(table, pages.start);
     }

@@ -35,14 +35,15 @@ use super::huge::{HugeOwner, HugeUse};
 use super::huge_zero::map_known_huge_zero;
 use super::install::{Decision, FaultInputs, Install, decide, decide_unshare};
 use super::prepare::Prepared;
+pub use super::proof::{Locked, Proof, Speculated};
 use super::{Fallback, Fault};
 use crate::machine::{Cpu, Entry, Format, Machine, Marker};
+use crate::space::AddressSpace;
 use crate::space::counters::Counter;
-use crate::space::{AddressSpace, Held, RangeReadGuard};
 use crate::sync::{PreemptGuard, PreemptOff, ReadGuard};
 use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
 use crate::units::{Access, Level, PageSize, Rights, Vpn, VpnRange};
-use crate::vma::{AnonId, Vma, reusable_anon, same_for_fault};
+use crate::vma::{AnonId, Vma, reusable_anon};
 
 /// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
 ///
@@ -340,79 +341,4 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     pub(super) fn confirm(&self) -> Result<&Vma<M::Cpu>, Fallback> {
         self.proof.confirm(self.space, self.vma, self.page, self.reading).ok_or(Fallback::VmaChanged)
     }
-}
-
-/// Why a mapping may be trusted.
-pub trait Proof<M: Machine> {
-    /// Whether no lock of the space is held: then short cuts are worth their registers.
-    const IS_SPECULATIVE: bool = false;
-
-    /// The mapping to use, asked under the lock of the table where the entry is installed: `vma`, or one
-    /// that says the same of the page. `None` where neither is valid.
-    fn confirm<'g>(
-        &self,
-        space: &'g AddressSpace<'_, M>,
-        vma: &'g Vma<M::Cpu>,
-        page: Vpn,
-        reading: &'g ReadGuard<'_, M::Cpu>,
-    ) -> Option<&'g Vma<M::Cpu>>;
-}
-
-/// The space's lock is held, shared.
-#[derive(Debug)]
-pub struct Locked<'a> {
-    held: Held<'a>,
-}
-
-impl<'a> Locked<'a> {
-    /// The proof that a guard gives for pages of its range.
-    pub fn new<M: Machine>(guard: &'a RangeReadGuard<'_, M>) -> Self {
-        Self { held: guard.held() }
-    }
-}
-
-/// No lock is held; the mapping was read under RCU.
-#[derive(Debug)]
-pub struct Speculated;
-
-impl<M: Machine> Proof<M> for Locked<'_> {
-    #[inline(always)]
-    fn confirm<'g>(
-        &self,
-        space: &'g AddressSpace<'_, M>,
-        vma: &'g Vma<M::Cpu>,
-        page: Vpn,
-        _reading: &'g ReadGuard<'_, M::Cpu>,
-    ) -> Option<&'g Vma<M::Cpu>> {
-        self.held.assert_covers(space, VpnRange::new(page, page.add(1)));
-        (vma.is_live() || mutant!("fault.busy-trusted")).then_some(vma)
-    }
-}
-
-impl<M: Machine> Proof<M> for Speculated {
-    const IS_SPECULATIVE: bool = true;
-
-    #[inline(always)]
-    fn confirm<'g>(
-        &self,
-        space: &'g AddressSpace<'_, M>,
-        vma: &'g Vma<M::Cpu>,
-        page: Vpn,
-        reading: &'g ReadGuard<'_, M::Cpu>,
-    ) -> Option<&'g Vma<M::Cpu>> {
-        let holds = mutant!("fault.mapping-not-rechecked") || vma.is_live();
-        if holds { Some(vma) } else { find_equivalent(space, vma, page, reading) }
-    }
-}
-
-/// The live mapping that says the same of this page as a stale one: the stale one was split, merged or grew.
-#[cold]
-fn find_equivalent<'g, M: Machine>(
-    space: &'g AddressSpace<'_, M>,
-    vma: &Vma<M::Cpu>,
-    page: Vpn,
-    reading: &'g ReadGuard<'_, M::Cpu>,
-) -> Option<&'g Vma<M::Cpu>> {
-    let now = space.vmas.find(reading, page)?;
-    (now.is_live() && same_for_fault(&now.attributes(), &vma.attributes(), page)).then_some(now)
 }

@@ -3,7 +3,8 @@
 //! | file | step |
 //! |---|---|
 //! | `mod` | the entry: an attempt without the space's lock, then attempts with it |
-//! | `attempt` | one attempt: the steps in their order; the proofs that the mapping may be trusted |
+//! | `attempt` | one attempt: the steps in their order |
+//! | `proof` | why the mapping that an attempt has found may be trusted |
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
 //! | `huge` | huge pages: installing one, and what is done at a huge leaf |
 //! | `huge_zero` | the huge zero page: mapping it, and what is done at a leaf of it |
@@ -22,6 +23,7 @@ mod huge_zero;
 mod install;
 mod pool;
 mod prepare;
+mod proof;
 mod result;
 #[cfg(test)]
 mod tests;

@@ -39,8 +39,8 @@ fn entry(space: &TestSpace<'_>, n: u64) -> Entry {
     walk(&space.table, nth(n).vpn(), Level::Pte, &space.vm.rcu.read()).entry()
 }
 
-/// A load of the nth huge page; `meanwhile` runs on another CPU when the mapping was found and the tables were
-/// walked.
+/// A load of the nth huge page; `meanwhile` runs on another CPU when the mapping was found and the tables
+/// were walked.
 fn map_known(space: &TestSpace<'_>, n: u64, meanwhile: impl FnOnce() + Send) -> bool {
     let (page, reading) = (nth(n).vpn(), space.vm.rcu.read());
     let vma = space.find_cached(&reading, page).unwrap();
