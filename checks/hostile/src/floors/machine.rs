@@ -136,6 +136,7 @@ fn formats<F: Format>() {
                 called!(Format::used => F::used(word, store));
             }
             let _ = called!(Format::decode => F::decode(word, level));
+            called!(Format::write_protected => F::write_protected(word, level));
         }
         for pfn in odd::pfns() {
             let leaf = call!(Leaf::new, pfn, Rights::all()).expect("a leaf");

@@ -149,8 +149,8 @@ impl Report {
 const AGAIN_MOST: u32 = 2;
 
 /// Measures, and measures those figures again that are `asked` for and whose bars get no verdict. Of each
-/// figure the last measurement counts, all of those that had a verdict being kept; of the garbage, the highest
-/// peak.
+/// figure the last measurement counts, all of those that had a verdict being kept; of the garbage, the
+/// highest peak.
 fn measured(
     benchmark: &Benchmark,
     options: &Options,
