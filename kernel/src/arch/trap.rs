@@ -196,6 +196,8 @@ enum AfterFault {
     NotAllowed,
     /// Refused, see [`FaultError`].
     NoMemory,
+    /// Refused, see [`FaultError`].
+    PoolEmpty,
 }
 
 impl From<FaultError> for AfterFault {
@@ -204,6 +206,7 @@ impl From<FaultError> for AfterFault {
         match error {
             FaultError::NotMapped => AfterFault::NotMapped,
             FaultError::NotAllowed => AfterFault::NotAllowed,
+            FaultError::PoolEmpty => AfterFault::PoolEmpty,
             _ => AfterFault::NoMemory,
         }
     }
@@ -217,6 +220,7 @@ impl AfterFault {
             AfterFault::NotMapped => Some(FaultError::NotMapped),
             AfterFault::NotAllowed => Some(FaultError::NotAllowed),
             AfterFault::NoMemory => Some(FaultError::NoMemory),
+            AfterFault::PoolEmpty => Some(FaultError::PoolEmpty),
         }
     }
 }

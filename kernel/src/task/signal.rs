@@ -59,6 +59,7 @@ pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
     let code = match error {
         FaultError::NotMapped => 1,
         FaultError::NotAllowed => 2,
+        FaultError::PoolEmpty => kill(SIGBUS, frame, "no huge page is left of those that are reserved"),
         _ => kill(SIGKILL, frame, "there is no memory for a page"),
     };
     let (handler, restorer) = process::current().handler();
