@@ -34,14 +34,12 @@ const WATCHED: usize = (PAGES / APART) as usize;
 pub fn in_one_space(options: &Options<'_>) -> bool {
     with_space(options, |space| {
         let before = memory::vm().totals();
-        let storm = Storm { space, options, next: AtomicU32::new(0), wrong: AtomicU32::new(0) };
-        let body = || {
-            let me = storm.next.fetch_add(1, Relaxed);
-            spaces::in_space(space, || storm.run_thread(me));
-        };
-        let nr = 2 * MACHINE.nr_cpus() as usize + 1;
+        let nr = MAX_PARTS.min(2 * MACHINE.nr_cpus() as usize + 1);
+        let storm =
+            Storm { space, options, nr: nr as u32, ready: AtomicU32::new(0), wrong: AtomicU32::new(0) };
+        let body = || spaces::in_space(space, || storm.run_thread());
         let body: &(dyn Fn() + Sync) = &body;
-        thread::run_all(&[body; MAX_PARTS][..nr.min(MAX_PARTS)], false);
+        thread::run_all(&[body; MAX_PARTS][..nr], false);
         let counted = memory::vm().totals().since(&before);
         let (there, known) = (space.resident(), counted.get(Counter::NrAnonTransparentHugepages));
         let [installed, lacking, split] =
@@ -60,7 +58,9 @@ pub fn in_one_space(options: &Options<'_>) -> bool {
 struct Storm<'a> {
     space: &'a SpaceHandle,
     options: &'a Options<'a>,
-    next: AtomicU32,
+    /// Threads, and those of them that have a region. Relaxed: nothing hangs on the order.
+    nr: u32,
+    ready: AtomicU32,
     wrong: AtomicU32,
 }
 
@@ -72,9 +72,14 @@ impl Storm<'_> {
         }
     }
 
-    fn run_thread(&self, me: u32) {
-        let mut dice = Dice::new(u64::from(me) + 1000);
+    fn run_thread(&self) {
         let base = region(self.space, self.options, 2);
+        let me = self.ready.fetch_add(1, Relaxed);
+        let mut dice = Dice::new(u64::from(me) + 1000);
+        // A region that is mapped later could lie where another thread has just unmapped its own.
+        while self.ready.load(Relaxed) < self.nr {
+            sched::yield_now();
+        }
         let mut area = Area { storm: self, base, holds: [0; WATCHED] };
         for step in 1..=STEPS {
             let word = u64::from(me) << 32 | step;
@@ -139,7 +144,7 @@ impl Area<'_> {
         self.forget(first, pages);
     }
 
-    /// Unmaps pages, finds them gone, and maps them again: no other region fits into the hole.
+    /// Unmaps pages, finds them gone, and maps them again: all regions are mapped, so none comes into the hole.
     fn remap(&mut self, first: u64, pages: u64) {
         let Storm { space, options, .. } = self.storm;
         let (at, bytes) = (page(self.base, first), pages * PAGE_SIZE as u64);

@@ -19,7 +19,7 @@ pub struct OpenFile {
 
 impl OpenFile {
     fn word(self) -> u64 {
-        u64::from(self.file) + 1 << 32 | u64::from(self.offset)
+        ((u64::from(self.file) + 1) << 32) | u64::from(self.offset)
     }
 
     fn of_word(word: u64) -> Option<Self> {

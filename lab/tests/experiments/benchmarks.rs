@@ -22,6 +22,7 @@ const WITH_LIBRARY: &[&str] = &[
     "pin",
     "walk",
     "thp",
+    "thp.beside",
     "thp.copy",
     "teardown",
     "teardown.beside",

@@ -73,7 +73,7 @@ impl<'m, M: Machine> BootMemory<'m, M> {
     }
 
     /// Makes the `nth` allocation of boot memory from now fail, 1 being the next.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(in crate::frame) fn plan_mishap(&mut self, nth: u32) {
         self.allocations_to_mishap = Some(nth);
     }
