@@ -144,7 +144,7 @@ impl Area<'_> {
         self.forget(first, pages);
     }
 
-    /// Unmaps pages, finds them gone, and maps them again: all regions are mapped, so none comes into the hole.
+    /// Unmaps pages, finds them gone, and maps them again: all regions are mapped, so the hole stays one.
     fn remap(&mut self, first: u64, pages: u64) {
         let Storm { space, options, .. } = self.storm;
         let (at, bytes) = (page(self.base, first), pages * PAGE_SIZE as u64);
