@@ -132,6 +132,12 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// Whether more pairs may say something else: where nothing can be told yet, and where a bar is missed by
+    /// times, since the host may have taken a CPU away for a while. A count says the same each time.
+    pub fn is_measured_again(&self) -> bool {
+        self.samples > 1 && matches!(self.verdict, Some(Verdict::CannotTell | Verdict::No))
+    }
+
     /// An exact count.
     pub fn count(name: &'static str, value: f64, unit: &'static str) -> Figure {
         Figure {

@@ -148,8 +148,8 @@ impl Report {
 /// How often a benchmark is measured again, each time with twice the pairs.
 const AGAIN_MOST: u32 = 2;
 
-/// Measures, and measures those figures again that are `asked` for and whose bars get no verdict. Of each
-/// figure the last measurement counts, all of those that had a verdict being kept; of the garbage, the
+/// Measures, and measures those figures again that are `asked` for and do not say *yes*: the host may have
+/// taken a CPU away. Of each figure the last measurement counts, which had the most pairs; of the garbage, the
 /// highest peak.
 fn measured(
     benchmark: &Benchmark,
@@ -159,7 +159,7 @@ fn measured(
     let only = benchmark.figures.iter().copied().filter(|name| asked(name)).collect();
     let (mut figures, mut garbage) = benchmark.measure(&Options { only: Some(only), ..options.clone() })?;
     for round in 1..=AGAIN_MOST {
-        let is_open = |figure: &&Figure| figure.verdict == Some(Verdict::CannotTell) && asked(figure.name);
+        let is_open = |figure: &&Figure| figure.is_measured_again() && asked(figure.name);
         let open: Vec<&str> = figures.iter().filter(is_open).map(|figure| figure.name).collect();
         if open.is_empty() {
             break;

@@ -19,22 +19,26 @@ fn options() -> Options {
 /// How often the benchmark below has run.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 
-/// Tells one figure at once, one when there are four times the pairs, one never.
+/// Tells one figure at once, one when there are four times the pairs, one never; one is disturbed at first,
+/// and one misses its bar, however often it is measured.
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     RUNS.fetch_add(1, SeqCst);
     let more = if options.pairs >= 124 { 0.95 } else { 1.05 };
     let at_once = if options.pairs > 31 { 2.0 } else { 0.8 };
+    let disturbed = if options.pairs > 31 { 0.7 } else { 1.2 };
     Ok(vec![
         ratio("test.at_once", 0.7, at_once),
         ratio("test.with_more", 0.9, more),
         ratio("test.never", 0.9, 1.1),
+        ratio("test.disturbed", disturbed, disturbed + 0.1),
+        ratio("test.missed", 1.2, 1.3),
     ])
 }
 
 const BENCHMARK: Benchmark = Benchmark {
     name: "test",
     question: "what is measured again?",
-    figures: &["test.at_once", "test.with_more", "test.never"],
+    figures: &["test.at_once", "test.with_more", "test.never", "test.disturbed", "test.missed"],
     run,
 };
 
@@ -42,7 +46,11 @@ const BENCHMARK: Benchmark = Benchmark {
 fn what_cannot_be_told_is_measured_again_with_more_pairs_and_not_for_ever() {
     let verdicts: Vec<_> =
         measured(&BENCHMARK, &options(), |_| true).unwrap().0.iter().filter_map(|f| f.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Yes, Verdict::Yes, Verdict::CannotTell]);
+    assert_eq!(
+        verdicts,
+        [Verdict::Yes, Verdict::Yes, Verdict::CannotTell, Verdict::Yes, Verdict::No],
+        "a time that misses its bar is measured again too, and the last measurement counts"
+    );
     assert_eq!(RUNS.swap(0, SeqCst), 3);
     measured(&BENCHMARK, &options(), |name| name == "test.at_once").unwrap();
     assert_eq!(RUNS.load(SeqCst), 1, "only what is asked for is measured again");
