@@ -149,8 +149,8 @@ impl Report {
 const AGAIN_MOST: u32 = 2;
 
 /// Measures, and measures those figures again that are `asked` for and do not say *yes*: the host may have
-/// taken a CPU away. Of each figure the last measurement counts, which had the most pairs; of the garbage, the
-/// highest peak.
+/// taken a CPU away. Of each figure the last measurement counts, which had the most pairs; of the garbage,
+/// the highest peak.
 fn measured(
     benchmark: &Benchmark,
     options: &Options,
