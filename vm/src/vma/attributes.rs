@@ -52,7 +52,15 @@ impl VmaAttributes {
 
     /// Whether the pages `part` of it may become a mapping of their own: huge pages of the reserved pool are
     /// never cut. (Linux: `may_split`.)
+    #[inline(always)]
     pub fn may_be_cut(&self, part: VpnRange) -> bool {
+        // Most mappings are of anonymous memory of their own.
+        self.backing.is_none() || self.may_backed_be_cut(part)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn may_backed_be_cut(&self, part: VpnRange) -> bool {
         let part = part.intersect(self.range);
         let unit = self.pool().map_or(1, |pool| pool.size.pages());
         let is_end = |page: Vpn| page == self.range.start || page == self.range.end;
