@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, Counter, Destination, Error, MapRequest, Place, RangeGuard, Sharing};
 use crate::table::{GivenFrames, LeafBits, check_frames, install_given};
-use crate::units::{PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
+use crate::units::{PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, VirtAddr, Vpn, VpnRange};
 use crate::vma::{BackingId, VmaAttributes, VmaFlags, VmaState};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -82,6 +82,22 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         .map_err(|_| Error::NoMemory)
     }
 
+    /// Unmaps what lies where the request wants its pages, and locks them to write: nothing is mapped there.
+    pub(super) fn place_in_hole(
+        &self,
+        addr: VirtAddr,
+        request: &MapRequest,
+    ) -> Result<(RangeGuard<'_, M>, Destination), Error> {
+        let place = Place::FixedNoReplace(addr);
+        loop {
+            match self.place(&MapRequest { place, ..*request }) {
+                // Again, should another thread map something there in between.
+                Err(Error::Exists) => self.unmap(addr, request.len_bytes)?,
+                placed => return placed,
+            }
+        }
+    }
+
     /// Chooses pages and locks them to write; nothing is mapped there.
     fn place_given(
         &self,
@@ -91,14 +107,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) -> Result<(RangeGuard<'_, M>, VpnRange), Error> {
         let free = |(guard, destination): (_, Destination)| (guard, destination.range());
         match request.place {
-            Place::Fixed(addr) => loop {
-                let place = Place::FixedNoReplace(addr);
-                match self.place(&MapRequest { place, ..*request }) {
-                    // Again, should another thread map something there in between.
-                    Err(Error::Exists) => self.unmap(addr, request.len_bytes)?,
-                    placed => return placed.map(free),
-                }
-            },
+            Place::Fixed(addr) => self.place_in_hole(addr, request).map(free),
             Place::FixedNoReplace(_) => self.place(request).map(free),
             Place::Hint(_) | Place::Low(_) => {
                 self.place_aligned(request, first, largest).or_else(|_| self.place(request).map(free))

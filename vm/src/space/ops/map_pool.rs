@@ -96,14 +96,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             {
                 Err(Error::Invalid)
             }
-            Place::Fixed(addr) => loop {
-                let place = Place::FixedNoReplace(addr);
-                match self.place(&MapRequest { place, ..*request }) {
-                    // Again, should another thread map something there in between.
-                    Err(Error::Exists) => self.unmap(addr, request.len_bytes)?,
-                    placed => return placed.map(free),
-                }
-            },
+            Place::Fixed(addr) => self.place_in_hole(addr, request).map(free),
             Place::FixedNoReplace(_) => self.place(request).map(free),
             Place::Hint(addr) => self.find_aligned_room(addr, request, size, false),
             Place::Low(addr) => self.find_aligned_room(addr, request, size, true),
