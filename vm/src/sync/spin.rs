@@ -1,10 +1,12 @@
 //! Locks that never sleep.
 //!
-//! One word: 0 free, 1 held. Preemption is off while it is held, interrupts stay as they are: no lock of the
+//! One word: 0 free, 1 held, 2 held and waited for. Preemption is off while it is held, interrupts stay as they are: no lock of the
 //! library is taken by an interrupt handler except the mailbox's, which is taken with interrupts off.
 //!
 //! A waiter reads until the word is free and only then writes, and calls `relax`, so that it handles flush
-//! requests: the holder of the lock may be waiting for this CPU to flush.
+//! requests: the holder of the lock may be waiting for this CPU to flush. It says so in the word once, which a
+//! holder that takes the lock again and again looks at ([`RawGuard::is_contended`]): else it would be faster each
+//! time than a waiter on another CPU.
 
 use super::atomic::{AtomicU32, Ordering::*};
 use super::{PreemptGuard, asymmetric, lockdep, wait_until};
@@ -17,7 +19,7 @@ use core::ops::{Deref, DerefMut};
 /// of a record. All-zero is free.
 #[repr(transparent)]
 pub struct RawSpinLock<C: Cpu> {
-    /// 0 free, 1 held. The acquiring exchange pairs with the releasing store in `release_word`.
+    /// 0 free, 1 held, 2 held and waited for. The acquiring exchange pairs with the releasing store in `release_word`.
     word: AtomicU32<C>,
 }
 
@@ -37,6 +39,9 @@ pub struct RawGuard<'a, C: Cpu> {
     _preempt_off: PreemptGuard<C>,
 }
 
+/// The word of a lock that is held, and that another CPU waits for.
+const CONTENDED: u32 = 2;
+
 /// Added to the rank of a lock that the owner of a set holds without having taken it; see `asymmetric`.
 const OF_OWNER: usize = 1 << 8;
 
@@ -45,6 +50,11 @@ impl<'a, C: Cpu> RawGuard<'a, C> {
     #[inline(always)]
     pub(super) fn of_owner(count: &'a AtomicU32<C>, rank: Rank, preempt_off: PreemptGuard<C>) -> Self {
         Self { word: count, rank: usize::from(rank.0) + OF_OWNER, _preempt_off: preempt_off }
+    }
+
+    /// Whether another CPU waits for the lock. A hint: never where the lock is held by being counted.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.rank < OF_OWNER && self.word.load(Relaxed) == CONTENDED
     }
 
     /// Whether the lock is held by being counted in `count`.
@@ -91,6 +101,7 @@ impl<C: Cpu> RawSpinLock<C> {
                 // The load below orders nothing, and in a model it may return an old value for ever.
                 C::relax();
             } else {
+                let _or_free = self.word.compare_exchange(1, CONTENDED, Relaxed, Relaxed);
                 wait_until::<C>(|| self.word.load(Relaxed) == 0);
             }
         }

@@ -309,15 +309,25 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         slot: usize,
         mut child: LockedTable<'t, M>,
     ) -> Option<DetachedTable<'t, M>> {
-        let is_child = self.entry(slot) == Entry::Table(child.table.pfn());
-        if !is_child || !child.note_whether_pending() {
+        if child.note_whether_pending() { self.detach_in_use(slot, child) } else { None }
+    }
+
+    /// As [`detach`](Self::detach), of a table of base pages whatever it holds. The gather of the child puts
+    /// the frames of its leaves, too. Not of a leaf only, but of the table the hardware must be kept out
+    /// until the flush has ended.
+    pub(super) fn detach_in_use(
+        &mut self,
+        slot: usize,
+        child: LockedTable<'t, M>,
+    ) -> Option<DetachedTable<'t, M>> {
+        if self.entry(slot) != Entry::Table(child.table.pfn()) {
             return None;
         }
         let tree = self.table.tree;
         // SAFETY: (1) this slot is the only entry that points to the child; it is cleared below, before the
         // result is returned, under its lock. Walks of the tree are in read sections of its RCU. (2) Slots in
         // parts of the child that are not noted as used are absent, as all edits note under the lock held
-        // here; those in the others are absent or pending.
+        // here; those in the others are absent or pending, or hold entries of base pages.
         let detached = unsafe { tree.memory.detach_table(child.table.pfn(), Init::Zeroed, tree.rcu_id()) };
         debug_assert!(detached.is_some(), "a locked table is attached");
         let too_early = mutant!("table.hits-invalidated-early");

@@ -66,7 +66,7 @@ mod walk;
 
 pub(crate) use accessed::scan_some;
 pub use accessed::{AccessedScan, scan_accessed};
-pub(crate) use collapse::LeafCounts;
+pub(crate) use collapse::{CollapsedTable, LeafCounts, NotFrozen};
 pub use find_frame::{FrameSearch, find_frame};
 pub use given::GivenFrames;
 pub(crate) use given::check_frames;

@@ -24,6 +24,11 @@ pub const ALL: &[Mutation] = &[
         test: UNIT,
     },
     Mutation {
+        point: "collapse.taken-not-noted",
+        wrong: "what a fault stored after the last look is lost",
+        test: Model("loom_a_collapse_against_two_stores_to_a_page_of_it"),
+    },
+    Mutation {
         point: "collapse.left-writable",
         wrong: "programs store to pages that are copied, and no fault says so",
         test: UNIT,

@@ -3,6 +3,7 @@
 //! ```text
 //!   Folio ── new ──► PartialFolio ── copy_part, zero_rest ──► into_mapped_at ──► MappedFolio
 //!                     each part: unknown ─► copied, or zero      what is unknown still is zeroed
+//!                                   ▲── forget ──┘
 //! ```
 //!
 //! So what the block held before is never seen, whoever fills it. Dropped instead, the block is free again.
@@ -20,6 +21,8 @@ pub(crate) struct PartialFolio<'m, M: Machine> {
     copied: PartSet,
     /// Parts that hold a copy or are zero.
     known: PartSet,
+    /// Parts that are to be copied.
+    wanted: PartSet,
 }
 
 /// Parts of a block.
@@ -37,6 +40,21 @@ impl PartSet {
     fn insert(&mut self, part: usize) {
         self.0[part / 64] |= 1 << (part % 64);
     }
+
+    fn remove(&mut self, part: usize) {
+        self.0[part / 64] &= !(1 << (part % 64));
+    }
+
+    /// The first part from `from` on.
+    fn first_from(&self, from: usize) -> Option<usize> {
+        let mut word = from / 64;
+        let mut bits = self.0.get(word)? & !0 << (from % 64);
+        while bits == 0 {
+            word += 1;
+            bits = *self.0.get(word)?;
+        }
+        Some(word * 64 + bits.trailing_zeros() as usize)
+    }
 }
 
 impl<'m, M: Machine> PartialFolio<'m, M> {
@@ -46,7 +64,8 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
     /// Where it is not a block of [`Order::HUGE`].
     pub fn new(folio: Folio<'m, M>) -> Self {
         assert!(folio.order() == Order::HUGE, "a block of {:?} to be filled in parts", folio.order());
-        Self { folio, copied: PartSet::default(), known: PartSet::default() }
+        let [copied, known, wanted] = [PartSet::default(); 3];
+        Self { folio, copied, known, wanted }
     }
 
     /// Whether the block is of this memory.
@@ -65,6 +84,7 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
     pub unsafe fn copy_part(&mut self, part: usize, from: Pfn) {
         self.copied.insert(part);
         self.known.insert(part);
+        self.wanted.remove(part);
         let (memory, to) = (self.folio.memory(), self.folio.pfn().add(part as u64));
         // SAFETY: the part was just found to be one of the block (`insert` panics otherwise), which this
         // value owns and nobody borrows from; the frame copied from is user memory, as the caller says, in
@@ -72,15 +92,24 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
         unsafe { memory.machine().copy(from, to, Order::BASE) };
     }
 
+    /// Notes that the part is to be copied: what it holds is not to be used.
+    ///
+    /// # Panics
+    /// Where there is no such part.
+    pub fn want_copy(&mut self, part: usize) {
+        self.copied.remove(part);
+        self.known.remove(part);
+        self.wanted.insert(part);
+    }
+
+    /// The first part from `from` on that is to be copied.
+    pub fn next_wanted(&self, from: usize) -> Option<usize> {
+        self.wanted.first_from(from)
+    }
+
     /// Whether the part holds a copy.
     pub fn has_copy(&self, part: usize) -> bool {
         self.copied.contains(part)
-    }
-
-    /// The parts that hold a copy.
-    pub fn copies(&self) -> impl Iterator<Item = usize> {
-        let copied = self.copied;
-        (0..PartSet::PARTS).filter(move |&part| copied.contains(part))
     }
 
     /// Zeroes the parts of which nothing is known.
@@ -127,6 +156,7 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
 
 impl<M: Machine> fmt::Debug for PartialFolio<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}, {} parts copied", self.folio, self.copies().count())
+        let nr_copied: u32 = self.copied.0.iter().map(|bits| bits.count_ones()).sum();
+        write!(f, "{:?}, {nr_copied} parts copied", self.folio)
     }
 }

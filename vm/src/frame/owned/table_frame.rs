@@ -103,7 +103,8 @@ impl<M: Machine> Memory<'_, M> {
     /// 1. Before the result is used, the table is unlinked: no walk that begins later finds it, and those
     ///    under way are in read sections of `rcu`.
     /// 2. `init` is the contents of its words from then on: a table whose slots are all absent is zero. So is
-    ///    one with slots that are pending, in parts that its record notes as used, once it was in a gather.
+    ///    one with slots that are pending, or a table of base pages with leaves, in parts that its record
+    ///    notes as used, once it was in a gather.
     pub(crate) unsafe fn detach_table(
         &self,
         pfn: Pfn,

@@ -266,7 +266,7 @@ impl GatherBatch {
             if init == Init::Zeroed && !mutant!("gather.detached-pending-lost") {
                 // SAFETY: the list holds what `add_table` was given: `Cleared::Table`, which is made of a
                 // `DetachedTable` only. The batch owns it, was flushed, and retires it below.
-                unsafe { put_pending_of(memory, pfn) };
+                unsafe { put_mappings_of(memory, pfn) };
             }
             memory.retire_table(rcu, pfn, init);
         }
@@ -311,12 +311,15 @@ impl Flushed {
     }
 }
 
-/// Clears the slots of a detached table that are pending, and puts their frames: afterwards the table is
-/// zero. It was flushed.
+/// Clears the slots of a detached table, and puts the frames of those that are pending or, in a table of base
+/// pages, leaves: afterwards the table is zero. It was flushed. (Anonymous memory's leaves say nothing else.)
+///
+/// Each slot is cleared before its frame is put: a lockless walker that has read the entry before takes its
+/// reference before that, or finds the slot changed.
 ///
 /// # Safety
 /// The frame is a detached table, which the caller owns and has not retired.
-unsafe fn put_pending_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
+unsafe fn put_mappings_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
     let mut used = memory.meta_of(table).used_parts();
     if used == 0 {
         return;
@@ -329,11 +332,17 @@ unsafe fn put_pending_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
         used &= used - 1;
         for slot in part * SLOTS_PER_PART..(part + 1) * SLOTS_PER_PART {
             let word = words.at(slot);
-            // Markers are the same at all levels. Relaxed: nobody changes a detached table but its owner.
-            if let Entry::Marker(Marker::PendingFree(pfn)) = M::Format::decode(word.load(Relaxed), Level::Pte)
-            {
-                word.store(0, Relaxed);
-                memory.put_mapping(pfn);
+            // Markers are the same at all levels, and only tables of base pages are detached with leaves.
+            // Relaxed: nobody changes a detached table but its owner, and scans, which clear *accessed*.
+            let entry = M::Format::decode(word.load(Relaxed), Level::Pte);
+            if entry == Entry::Absent {
+                continue;
+            }
+            word.store(0, Relaxed);
+            match entry {
+                Entry::Marker(Marker::PendingFree(pfn)) => memory.put_mapping(pfn),
+                Entry::Leaf(leaf) if leaf.owned => memory.put_mapping(leaf.pfn),
+                _ => {}
             }
         }
     }

@@ -3,28 +3,35 @@
 //! ```text
 //!   look      mapping, entries: worth it?                        no lock
 //!   allocate  a block                                            no lock
-//!   freeze    frames shared, no right to write ─► flush          the space's lock, as a fork has it; table
-//!   copy      a few pages at a time                              the same; readers of memory go on
-//!   replace   written pages again, huge leaf                     the same; both tables
-//!   free      512 frames and a table                             the space's lock
+//!   freeze    frames shared, no right to write ─► flush          the space's lock, as a fork has it; table, in parts
+//!   copy      what was frozen, two pages at a time               the same; readers of memory go on
+//!             ▲── again, where a fault took a page meanwhile
+//!   replace   flush, huge leaf                                   the same; both tables
+//!   free      512 frames and a table                             no lock
 //! ```
 //!
 //! The space's lock is held as by a fork: to write for a moment, then to read. So other writers wait, and
 //! MADV_DONTNEED and MADV_FREE; faults go on, with and without the lock. A fault in the region that finds a
-//! page frozen gives the right back, and its page is copied again; one that meets the tables locked waits for
-//! a flush and a few copies. docs/design/huge-pages.md says why nothing is lost.
+//! page frozen gives the right back, and its page is copied again; it waits for the table while a few pages
+//! are frozen or two are copied, and at the end for one flush. docs/design/huge-pages.md says why nothing is
+//! lost.
 
 use crate::frame::PartialFolio;
-use crate::machine::{Entry, Machine};
+use crate::machine::{Cpu, Entry, Machine};
 use crate::space::edit::PublishedGuard;
+use crate::space::fork_cursor::CollapseUnderWay;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{LeafBits, LeafCounts, LockedTable, walk};
+use crate::table::{CollapsedTable, LeafBits, LeafCounts, LockedTable, NotFrozen, walk};
 use crate::units::{Level, Order, VirtAddr, Vpn, VpnRange};
 use crate::vma::{CollapseLimits, CollapseRefusal, RegionCounts, Requester, VmaAttributes};
 use crate::vma::{may_collapse, pages_of, refuse_counts};
 
-/// Pages that are copied under one lock of their table.
-const COPIED_AT_ONCE: usize = if cfg!(loom) { Level::ENTRIES } else { 8 };
+/// Pages that are frozen, and copied, under one lock of their table, which faults of the region wait for.
+const FROZEN_AT_ONCE: usize = if cfg!(loom) { Level::ENTRIES } else { 16 };
+const COPIED_AT_ONCE: usize = if cfg!(loom) { Level::ENTRIES } else { 2 };
+/// How often pages that faults take meanwhile are copied again, before a collapse gives up. Few where tests
+/// are to see both results.
+const ROUNDS: usize = if cfg!(any(loom, debug_assertions)) { 4 } else { 16 };
 
 /// How a region has become a huge page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +40,13 @@ pub enum Collapsed {
     Copied,
     /// It was one, or was mapped by the huge zero page.
     Already,
+}
+
+/// A region's table of base pages, and the one above it with its slot, locked.
+struct LockedRegion<'t, M: Machine> {
+    parent: LockedTable<'t, M>,
+    slot: usize,
+    child: LockedTable<'t, M>,
 }
 
 /// What a region is mapped by.
@@ -185,97 +199,132 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let vma = self.first_in(guard.held(), region).ok_or(CollapseRefusal::Mapping)?;
         self.check_mapping(&vma, region, requester)?;
         self.note_huge_leaves();
-        let discards = self.fork.hold_discards();
+        let collapse = self.fork.begin_collapse(region);
         let guard = self.published(guard, region);
-        let copied = self.freeze_region(&guard, region, limits);
-        let result = copied.and_then(|()| {
-            self.copy_region(region, &mut folio)?;
-            self.replace_region(&vma, region, folio)
+        let replaced = self.recount(region, limits).and_then(|()| {
+            for _ in 0..ROUNDS {
+                self.copy_round(&guard, &collapse, region, &mut folio)?;
+                if let Some(tables) = self.lock_copied(region, &collapse)? {
+                    return self.replace_region(&vma, region, tables, folio);
+                }
+            }
+            Err(CollapseRefusal::Busy)
         });
-        drop(discards);
+        drop(collapse);
         drop(guard);
-        result
+        replaced?.free(&self.vm.memory, &self.vm.rcu, region);
+        Ok(())
     }
 
-    /// Makes the frames of the region shared, and flushes the rights to write.
-    fn freeze_region(
+    /// Looks once more at what the region holds. Only faults change that now.
+    fn recount(&self, region: VpnRange, limits: &CollapseLimits) -> Result<(), CollapseRefusal> {
+        match self.region_entry(region) {
+            RegionEntry::Table(leaves) => check_counts(leaves, limits),
+            _ => Err(CollapseRefusal::Busy),
+        }
+    }
+
+    /// Makes the frames of the region shared, flushes the rights to write, copies what has no good copy, and
+    /// zeroes the rest of the block.
+    fn copy_round(
         &self,
         guard: &PublishedGuard<'_, M>,
+        collapse: &CollapseUnderWay<'_, M::Cpu>,
         region: VpnRange,
-        limits: &CollapseLimits,
+        folio: &mut PartialFolio<'v, M>,
     ) -> Result<(), CollapseRefusal> {
-        let mut result = Err(CollapseRefusal::Busy);
+        collapse.forget_taken();
+        let mut result = Ok(());
         self.gather_pending(guard.held(), guard.pending(), region, |gather| {
             let mut is_weakened = false;
-            let frozen = self.with_leaves(region, |table| {
-                check_counts(table.leaf_counts(), limits)?;
-                table.freeze(&mut is_weakened).map_err(|_| CollapseRefusal::Referenced)
+            let mut parts = (0..Level::ENTRIES).step_by(FROZEN_AT_ONCE);
+            result = parts.try_for_each(|first| {
+                let slots = first..first + FROZEN_AT_ONCE;
+                let frozen = self.with_leaves(region, |table| table.freeze(slots, folio, &mut is_weakened));
+                frozen.unwrap_or(Err(NotFrozen::Busy))
             });
             if is_weakened && !mutant!("collapse.weakened-not-flushed") {
                 gather.weakened(region);
             }
-            result = frozen.unwrap_or(Err(CollapseRefusal::Busy));
         });
-        result
-    }
-
-    /// Copies what is shared, and zeroes the rest of the block.
-    fn copy_region(&self, region: VpnRange, folio: &mut PartialFolio<'v, M>) -> Result<(), CollapseRefusal> {
-        for first in (0..Level::ENTRIES).step_by(COPIED_AT_ONCE) {
-            let slots = first..first + COPIED_AT_ONCE;
-            self.with_leaves(region, |table| table.copy_shared(slots, folio)).ok_or(CollapseRefusal::Busy)?;
+        result?;
+        let mut from = 0;
+        while let Some(first) = folio.next_wanted(from) {
+            from = first + COPIED_AT_ONCE;
+            self.with_leaves(region, |table| table.copy_shared(first..from, folio))
+                .ok_or(CollapseRefusal::Busy)?;
         }
         folio.zero_rest();
         Ok(())
     }
 
-    /// Maps the block in the place of the region's table, unless pages are pinned or too many were written.
-    fn replace_region(
+    /// Locks the region's table and the one above it, unless a page was taken since the last look: then what
+    /// was copied is not all.
+    fn lock_copied(
         &self,
+        region: VpnRange,
+        collapse: &CollapseUnderWay<'_, M::Cpu>,
+    ) -> Result<Option<LockedRegion<'_, M>>, CollapseRefusal> {
+        let tables = self.lock_region(region).ok_or(CollapseRefusal::Busy)?;
+        Ok((!collapse.is_any_taken()).then_some(tables))
+    }
+
+    /// Maps the block in the place of the region's table.
+    fn replace_region<'s>(
+        &'s self,
         vma: &VmaAttributes,
         region: VpnRange,
+        tables: LockedRegion<'s, M>,
         folio: PartialFolio<'v, M>,
-    ) -> Result<(), CollapseRefusal> {
-        let (mut parent, slot, mut child) = self.lock_region(region).ok_or(CollapseRefusal::Busy)?;
-        let stale = child.stale_pages(&folio).map_err(|_| CollapseRefusal::Busy)?;
-        let mut is_weakened = false;
-        if child.freeze(&mut is_weakened).is_err() {
-            if is_weakened {
-                self.flush_pages(&child, region);
-            }
-            return Err(CollapseRefusal::Referenced);
-        }
+    ) -> Result<CollapsedTable<'s, M>, CollapseRefusal> {
+        let LockedRegion { mut parent, slot, child } = tables;
         let (vm, bits) = (self.vm, LeafBits::new(vma.rights()).used(true));
         let leaf = (self.node.birth(region.start), bits);
         let flush = || {
             vm.count(Counter::TlbFlush);
             vm.shootdown.flush(vm.machine, &self.tlb, region);
         };
-        let old = parent.replace_by_block(slot, child, (&stale, folio), leaf, flush);
+        let old = parent.replace_by_block(slot, child, folio, leaf, flush).ok_or(CollapseRefusal::Busy)?;
         drop(parent);
-        let old = old.ok_or(CollapseRefusal::Busy)?;
         vm.counters.count_each([Counter::TableFree, Counter::NrAnonTransparentHugepages]);
-        old.free(&vm.memory, &vm.rcu, region);
-        Ok(())
+        Ok(old)
     }
 
-    /// Calls `edit` with the region's table of base pages, locked. `None` where it has none.
+    /// Calls `edit` with the region's table of base pages, locked. `None` where it has none. Lets a CPU that
+    /// waits for the table have it before this returns: the caller is about to lock it again.
     fn with_leaves<R>(&self, region: VpnRange, edit: impl FnOnce(&mut LockedTable<'_, M>) -> R) -> Option<R> {
+        /// Long enough for a CPU that reads the lock's word to find it free.
+        const TURNS: usize = 16;
         let reading = self.vm.rcu.read();
         let found = walk(&self.table, region.start, Level::Pte, &reading);
         let locked = if found.table.level() == Level::Pte { found.table.lock() } else { None };
         drop(reading);
-        locked.map(|mut table| edit(&mut table))
+        let mut table = locked?;
+        let (result, is_contended) = (edit(&mut table), table.is_contended());
+        drop(table);
+        if is_contended {
+            (0..TURNS).for_each(|_| M::Cpu::relax());
+        }
+        Some(result)
     }
 
-    /// Locks the region's table of base pages, and the one above it, with its slot there.
-    fn lock_region(&self, region: VpnRange) -> Option<(LockedTable<'_, M>, usize, LockedTable<'_, M>)> {
+    /// Locks the region's table of base pages, and the one above it.
+    fn lock_region(&self, region: VpnRange) -> Option<LockedRegion<'_, M>> {
         let reading = self.vm.rcu.read();
         let found = walk(&self.table, region.start, Level::Pmd, &reading);
         let (slot, parent) = (found.slot, found.table.lock()?);
         drop(reading);
         let child = parent.child(slot)?.lock_below(&parent)?;
-        Some((parent, slot, child))
+        Some(LockedRegion { parent, slot, child })
+    }
+}
+
+impl From<NotFrozen> for CollapseRefusal {
+    fn from(reason: NotFrozen) -> Self {
+        match reason {
+            NotFrozen::Referenced => Self::Referenced,
+            NotFrozen::Busy => Self::Busy,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::frame::{FramePlacement, PartialFolio};
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Collapsed, Error};
+use crate::table::NotFrozen;
 use crate::vma::{CollapseLimits, CollapseRefusal, FlagAdvice, HugeRefusal, Requester, VmaFlags};
 use std::vec::Vec;
 
@@ -296,34 +297,78 @@ fn with_table<R>(
     edit(&mut found.table.lock().unwrap())
 }
 
+/// The parts that are to be copied.
+fn wanted(folio: &PartialFolio<'_, TestMachine>) -> Vec<usize> {
+    let next = |part: &usize| folio.next_wanted(part + 1);
+    std::iter::successors(folio.next_wanted(0), next).collect()
+}
+
 #[test]
-fn pages_stored_to_since_the_copy_are_few_or_the_collapse_gives_up() {
+fn pages_stored_to_since_the_copy_are_copied_again() {
     with_base_pages(|vm, space| {
-        fill(&space, 0..HUGE);
+        let all = 0..HUGE as usize;
+        fill(&space, 0..HUGE - 1);
         let folio = vm.memory().alloc_folio(FramePlacement::Local, PageSize::Huge.order()).unwrap();
         let mut folio = PartialFolio::new(folio);
-        let mut is_weakened = false;
-        with_table(&space, |table| {
-            table.freeze(&mut is_weakened).unwrap();
-            table.copy_shared(0..HUGE as usize, &mut folio);
-        });
-        assert!(is_weakened && folio.copies().count() as u64 == HUGE);
-        let is_given_up = || with_table(&space, |table| table.stale_pages(&folio).is_err());
-        assert!(!is_given_up());
-        // A debug build copies four again.
-        for page in 0..4 {
-            store(&space, 100 * page, 7);
-            assert!(!is_given_up());
-        }
-        store(&space, 499, 7);
-        assert!(is_given_up());
-        assert_eq!(vm.totals().get(Counter::PgReuse), 5, "a store to a frozen page copies nothing");
+        let freeze = |folio: &mut _| {
+            let mut is_weakened = false;
+            with_table(&space, |table| table.freeze(0..HUGE as usize, folio, &mut is_weakened)).unwrap();
+            is_weakened
+        };
+        assert!(freeze(&mut folio));
+        assert_eq!(wanted(&folio).len() as u64, HUGE - 1);
+        with_table(&space, |table| table.copy_shared(0..3, &mut folio));
+        assert_eq!(wanted(&folio)[0], 3, "only these");
+        with_table(&space, |table| table.copy_shared(all.clone(), &mut folio));
+        assert!(wanted(&folio).is_empty() && !freeze(&mut folio) && wanted(&folio).is_empty());
+        [100, 101, 499].into_iter().for_each(|page| store(&space, page, 7));
+        assert_eq!(vm.totals().get(Counter::PgReuse), 3, "a store to a frozen page copies nothing");
+        fill(&space, [HUGE - 1]);
+        with_table(&space, |table| table.copy_shared(all.clone(), &mut folio));
+        assert!(freeze(&mut folio));
+        assert_eq!(wanted(&folio), [100, 101, 499, HUGE as usize - 1]);
+        // Taken again before they are copied.
+        store(&space, 101, 8);
+        with_table(&space, |table| table.copy_shared(all, &mut folio));
+        assert!(wanted(&folio) == [101] && folio.has_copy(100) && !folio.has_copy(101));
         // Nothing is lost, and another collapse has all of it.
         assert_eq!(collapse(&space, 0), Ok(Collapsed::Copied));
         for page in 0..HUGE {
-            let is_stored_to = page == 499 || page < 400 && page.is_multiple_of(100);
-            assert_eq!(peek(&space, page), Some(if is_stored_to { 7 } else { byte_of(page) }));
+            let stored = match page {
+                100 | 499 => 7,
+                101 => 8,
+                _ => byte_of(page),
+            };
+            assert_eq!(peek(&space, page), Some(stored), "page {page}");
         }
+    });
+}
+
+#[test]
+fn a_fault_says_that_it_takes_a_page_from_a_collapse() {
+    with_base_pages(|vm, space| {
+        fill(&space, [3, 4, HUGE + 1]);
+        let region = VpnRange::new(Vpn(BASE), Vpn(BASE + HUGE));
+        let collapse = space.fork.begin_collapse(region);
+        fault(&space, 9, Access::Read);
+        fill(&space, [HUGE + 2]);
+        assert!(!collapse.is_any_taken(), "a page of zeros is nobody's, and the other is elsewhere");
+        fill(&space, [9]);
+        assert!(collapse.is_any_taken());
+        collapse.forget_taken();
+        assert!(!collapse.is_any_taken());
+        // Frozen: a store makes the frame exclusive again.
+        let folio = vm.memory().alloc_folio(FramePlacement::Local, PageSize::Huge.order()).unwrap();
+        let mut folio = PartialFolio::new(folio);
+        with_table(&space, |table| table.freeze(0..8, &mut folio, &mut false)).unwrap();
+        store(&space, 3, 7);
+        assert!(collapse.is_any_taken());
+        collapse.forget_taken();
+        // So does a pin, to load from.
+        let limit = Limit::new(u64::MAX);
+        let pinned = space.pin_pages(at(4), Access::Read, &limit, slots(1)).unwrap();
+        assert!(collapse.is_any_taken());
+        drop((pinned, collapse));
     });
 }
 
@@ -333,11 +378,11 @@ fn a_copy_of_a_page_that_is_gone_is_given_up() {
         fill(&space, [3, 4]);
         let folio = vm.memory().alloc_folio(FramePlacement::Local, PageSize::Huge.order()).unwrap();
         let mut folio = PartialFolio::new(folio);
-        with_table(&space, |table| {
-            table.freeze(&mut false).unwrap();
-            table.copy_shared(0..HUGE as usize, &mut folio);
-        });
+        let freeze =
+            |folio: &mut _| with_table(&space, |table| table.freeze(0..HUGE as usize, folio, &mut false));
+        freeze(&mut folio).unwrap();
+        with_table(&space, |table| table.copy_shared(0..HUGE as usize, &mut folio));
         space.advise(at(3), PAGE, Advice::DontNeed).unwrap();
-        assert!(with_table(&space, |table| table.stale_pages(&folio).is_err()));
+        assert_eq!(freeze(&mut folio), Err(NotFrozen::Busy));
     });
 }
