@@ -4,7 +4,7 @@
 //! library is taken by an interrupt handler except the mailbox's, which is taken with interrupts off.
 //!
 //! A waiter reads until the word is free and only then writes, and calls `relax`, so that it handles flush
-//! requests: the holder of the lock may be waiting for this CPU to flush. It says so in the word once, which a
+//! requests: the holder of the lock may be waiting for this CPU to flush. It says so in the word, which a
 //! holder that takes the lock again and again looks at ([`RawGuard::is_contended`]): else it would be faster each
 //! time than a waiter on another CPU.
 
@@ -101,10 +101,20 @@ impl<C: Cpu> RawSpinLock<C> {
                 // The load below orders nothing, and in a model it may return an old value for ever.
                 C::relax();
             } else {
-                let _or_free = self.word.compare_exchange(1, CONTENDED, Relaxed, Relaxed);
-                wait_until::<C>(|| self.word.load(Relaxed) == 0);
+                wait_until::<C>(|| self.is_free_or_noted());
             }
         }
+    }
+
+    /// Whether the lock is free. If not, its word says from now on that another CPU waits.
+    #[inline(always)]
+    fn is_free_or_noted(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        if word == 1 {
+            // Refused: it is free, or another waiter has noted it.
+            let _noted = self.word.compare_exchange(1, CONTENDED, Relaxed, Relaxed);
+        }
+        word == 0
     }
 
     #[inline(always)]

@@ -179,9 +179,19 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         Some((leaf, self.table.tree.memory.meta_of(leaf.pfn).state().is_exclusive()))
     }
 
-    /// Whether another CPU waits for the lock. A hint.
-    pub(crate) fn is_contended(&self) -> bool {
-        self.held().is_contended()
+    /// Unlocks the table. Where another CPU waits for it, that has the lock next, or a few microseconds to
+    /// get it: who locks a table again at once would be faster each time.
+    pub(crate) fn unlock_to_waiter(self) {
+        /// Longer than another CPU needs to find the lock free and to take it.
+        const TURNS: usize = 100;
+        let (is_contended, lock) = (self.held().is_contended(), self.own_lock());
+        drop(self);
+        if is_contended && !cfg!(loom) {
+            let mut turns = 0..TURNS;
+            while turns.next().is_some() && !lock.is_held_racy() {
+                M::Cpu::relax();
+            }
+        }
     }
 
     /// Replaces `child`, a table of base pages to which `slot` points, by a leaf of the block with these

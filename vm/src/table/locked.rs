@@ -35,8 +35,8 @@
 use super::{LeafBits, PageTable, Table};
 use crate::frame::{DetachedTable, FrameMeta, FrameState, Init, MappedFrame, SLOTS_PER_PART, TableFrame};
 use crate::machine::{Entry, Format, Leaf, Machine, Marker};
-use crate::sync::RawGuard;
 use crate::sync::atomic::Ordering::*;
+use crate::sync::{RawGuard, RawSpinLock};
 use crate::units::{Level, Rights};
 use core::fmt;
 use core::ops::Range;
@@ -93,6 +93,11 @@ impl<'t, M: Machine> LockedTable<'t, M> {
 
     pub(super) fn held(&self) -> &RawGuard<'t, M::Cpu> {
         &self.held
+    }
+
+    /// The table's own lock, which is not what is held where one CPU owns all locks of the tree.
+    pub(super) fn own_lock(&self) -> &'t RawSpinLock<M::Cpu> {
+        self.meta.table_lock()
     }
 
     /// The word in `slot`; only accessed and dirty bits may change under the lock: the hardware sets them,

@@ -17,7 +17,7 @@
 //! lost.
 
 use crate::frame::PartialFolio;
-use crate::machine::{Cpu, Entry, Machine};
+use crate::machine::{Entry, Machine};
 use crate::space::edit::PublishedGuard;
 use crate::space::fork_cursor::CollapseUnderWay;
 use crate::space::{AddressSpace, Counter, Error};
@@ -293,18 +293,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Calls `edit` with the region's table of base pages, locked. `None` where it has none. Lets a CPU that
     /// waits for the table have it before this returns: the caller is about to lock it again.
     fn with_leaves<R>(&self, region: VpnRange, edit: impl FnOnce(&mut LockedTable<'_, M>) -> R) -> Option<R> {
-        /// Long enough for a CPU that reads the lock's word to find it free.
-        const TURNS: usize = 16;
         let reading = self.vm.rcu.read();
         let found = walk(&self.table, region.start, Level::Pte, &reading);
         let locked = if found.table.level() == Level::Pte { found.table.lock() } else { None };
         drop(reading);
         let mut table = locked?;
-        let (result, is_contended) = (edit(&mut table), table.is_contended());
-        drop(table);
-        if is_contended {
-            (0..TURNS).for_each(|_| M::Cpu::relax());
-        }
+        let result = edit(&mut table);
+        table.unlock_to_waiter();
         Some(result)
     }
 
