@@ -1,12 +1,13 @@
 //! Locks that never sleep.
 //!
-//! One word: 0 free, 1 held, 2 held and waited for. Preemption is off while it is held, interrupts stay as they are: no lock of the
-//! library is taken by an interrupt handler except the mailbox's, which is taken with interrupts off.
+//! One word: 0 free, 1 held, 2 held and waited for. Preemption is off while it is held, interrupts stay as
+//! they are: no lock of the library is taken by an interrupt handler except the mailbox's, which is taken
+//! with interrupts off.
 //!
-//! A waiter reads until the word is free and only then writes, and calls `relax`, so that it handles flush
-//! requests: the holder of the lock may be waiting for this CPU to flush. It says so in the word, which a
-//! holder that takes the lock again and again looks at ([`RawGuard::is_contended`]): else it would be faster each
-//! time than a waiter on another CPU.
+//! A waiter reads until the word is free and only then takes it, and calls `relax`, so that it handles flush
+//! requests: the holder of the lock may be waiting for this CPU to flush. The word says that there is one. A
+//! holder that takes the lock again and again looks at that ([`RawGuard::is_contended`]): else it would be
+//! faster each time than a waiter on another CPU.
 
 use super::atomic::{AtomicU32, Ordering::*};
 use super::{PreemptGuard, asymmetric, lockdep, wait_until};
@@ -19,7 +20,8 @@ use core::ops::{Deref, DerefMut};
 /// of a record. All-zero is free.
 #[repr(transparent)]
 pub struct RawSpinLock<C: Cpu> {
-    /// 0 free, 1 held, 2 held and waited for. The acquiring exchange pairs with the releasing store in `release_word`.
+    /// 0 free, 1 held, 2 held and waited for. The acquiring exchange pairs with the releasing store in
+    /// `release_word`.
     word: AtomicU32<C>,
 }
 

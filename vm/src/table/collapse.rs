@@ -1,22 +1,22 @@
 //! Collapse: a huge leaf takes the place of a table of base pages, whose contents it has copied.
 //!
 //! ```text
-//!   freeze     each frame of its own becomes shared, its leaf loses the right to write      child locked, in parts
-//!   flush                                                                                   no lock
-//!   copy       what was frozen, or has no copy                                              child locked, in parts
+//!   freeze     each frame of its own becomes shared, its leaf loses the right to write   child, in parts
+//!   flush                                                                                no lock
+//!   copy       what was frozen, or has no copy                                           child, in parts
 //!              ▲── again, where a page was taken meanwhile
-//!   replace    detach ─► flush ─► huge leaf                                                 both locked
-//!   free       leaves cleared, the old frames; the table, once its readers have left        no lock
+//!   replace    detach ─► flush ─► huge leaf                                              both
+//!   free       leaves cleared, the old frames; the table, once its readers have left     no lock
 //! ```
 //!
 //! *The copy counts as one that shares the frame.* A frame that a freeze has made shared says so itself as
 //! long as its copy is good: whoever writes to it, or pins it, makes it exclusive first, as after a fork. And
 //! a freeze is refused, by the word in which references are counted, where there is a pin already.
 //!
-//! Whoever makes a frame of the table exclusive, or installs one, says so under the table's lock (the caller's
-//! note). So when nothing was said since the last freeze, each leaf has the frame that was copied, with these
-//! contents, and the table is replaced without another look at its entries: what the locks are held for is
-//! one flush.
+//! Whoever makes a frame of the table exclusive, or installs one, says so under the table's lock (the
+//! caller's note). So when nothing was said since the last freeze, each leaf has the frame that was copied,
+//! with these contents, and the table is replaced without another look at its entries: what the locks are
+//! held for is one flush.
 //!
 //! That holds as no other frame becomes shared, or gets into the table shared, meanwhile: only a fork and
 //! another collapse do that. The caller keeps these out, and whatever takes leaves away.
@@ -223,8 +223,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
 }
 
 impl<M: Machine> CollapsedTable<'_, M> {
-    /// Clears the leaves, frees the frames, and the table once no lockless walker can hold it. May wait for readers, so no
-    /// table is locked.
+    /// Clears the leaves, frees the frames, and the table once no lockless walker can hold it. May wait for
+    /// readers, so no table is locked.
     pub(crate) fn free(self, memory: &Memory<'_, M>, rcu: &Rcu<'_, M::Cpu>, pages: VpnRange) {
         self.0.assert_of(rcu);
         let mut batch = GatherBatch::default();

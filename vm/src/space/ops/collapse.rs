@@ -3,7 +3,8 @@
 //! ```text
 //!   look      mapping, entries: worth it?                        no lock
 //!   allocate  a block                                            no lock
-//!   freeze    frames shared, no right to write ─► flush          the space's lock, as a fork has it; table, in parts
+//!   freeze    frames shared, no right to write ─► flush          the space's lock, as a fork has it;
+//!                                                                the table, a part at a time
 //!   copy      what was frozen, two pages at a time               the same; readers of memory go on
 //!             ▲── again, where a fault took a page meanwhile
 //!   replace   flush, huge leaf                                   the same; both tables
