@@ -2,7 +2,8 @@
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 0 | the space was forked, or is a fork: its writes may have to copy frames |
+//! | 0 | faults allocate late: the space was forked, or is a fork, so its writes may have to copy frames; or |
+//! | | they may want blocks of several frames |
 //! | 1..64 | the first page that the fork under way has not swept; 0: none is under way |
 //! | | 1 also while a collapse is under way: no page is behind it, and discards wait |
 //!
@@ -13,9 +14,10 @@
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::Vpn;
+use crate::vma::HugeSizes;
 use core::fmt;
 
-const WAS_FORKED: u64 = 1;
+const LATE: u64 = 1;
 const CURSOR_SHIFT: u32 = 1;
 
 /// The word.
@@ -33,19 +35,20 @@ pub(super) struct DiscardsHeld<'a, C: Cpu> {
 }
 
 impl<C: Cpu> ForkCursor<C> {
-    /// Of a space that was never forked.
-    pub fn new() -> Self {
-        Self(AtomicU64::new(0))
+    /// Of a space that was never forked, whose faults may want blocks of these sizes.
+    pub fn new(sizes: HugeSizes) -> Self {
+        Self(AtomicU64::new(if sizes.is_never() { 0 } else { LATE }))
     }
 
     /// Notes that the space is a fork.
     pub fn note_fork(&self) {
-        self.0.store(WAS_FORKED, Relaxed);
+        self.0.store(LATE, Relaxed);
     }
 
-    /// Whether writes to the space may have to copy frames. A hint.
+    /// Whether a write fault is to find out first what it needs, and to allocate that then: writes to the
+    /// space may have to copy frames, or may want blocks. A hint.
     #[inline(always)]
-    pub fn was_forked(&self) -> bool {
+    pub fn allocates_late(&self) -> bool {
         self.0.load(Relaxed) != 0
     }
 
@@ -84,13 +87,13 @@ impl<C: Cpu> ForkUnderWay<'_, C> {
     /// Notes that all pages below `page` were swept. Called under the lock of the table that decides about
     /// the last of them.
     pub fn advance(&self, page: Vpn) {
-        self.0.0.store(page.0 << CURSOR_SHIFT | WAS_FORKED, Relaxed);
+        self.0.0.store(page.0 << CURSOR_SHIFT | LATE, Relaxed);
     }
 }
 
 impl<C: Cpu> Drop for ForkUnderWay<'_, C> {
     fn drop(&mut self) {
-        self.0.0.store(WAS_FORKED, Relaxed);
+        self.0.0.store(LATE, Relaxed);
     }
 }
 
@@ -103,6 +106,6 @@ impl<C: Cpu> Drop for DiscardsHeld<'_, C> {
 impl<C: Cpu> fmt::Debug for ForkCursor<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.0.load(Relaxed);
-        write!(f, "fork cursor at {:?}, forked {}", Vpn(word >> CURSOR_SHIFT), word & WAS_FORKED)
+        write!(f, "fork cursor at {:?}, late {}", Vpn(word >> CURSOR_SHIFT), word & LATE)
     }
 }
