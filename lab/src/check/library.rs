@@ -37,12 +37,12 @@ impl<F: Format> Library<F> {
     /// A system on the machine, with the setting's huge pages.
     pub(super) fn system(&self) -> Vm<'_, SoftMachine<Host, F>> {
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
-        vm.with_huge_pages(self.setting.huge.policy)
+        vm.with_huge_pages(self.setting.huge.policy).with_huge_sizes(self.setting.huge.sizes)
     }
 
     /// Without huge pages in the setting, a process has refused them.
     pub(super) fn refuse_huge_pages(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>) {
-        if self.setting.huge.policy == HugePolicy::Never {
+        if self.setting.huge.is_never() {
             space.refuse_huge_pages(HugeRefusal::All);
         }
     }

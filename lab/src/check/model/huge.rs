@@ -157,13 +157,18 @@ impl Model {
     }
 
     fn may_be_huge(&self, region: u64) -> bool {
-        let is_wanted = |vma: &Mapping| match self.setting.huge.policy {
+        self.may_be_block(self.setting.huge.policy, &(region..region + HUGE_BYTES))
+    }
+
+    /// Whether the policy of a size lets a store make all pages of the range present.
+    pub(super) fn may_be_block(&self, policy: HugePolicy, range: &Range<u64>) -> bool {
+        let is_wanted = |vma: &Mapping| match policy {
             HugePolicy::Never => false,
             HugePolicy::Madvise => vma.flags.contains(VmFlags::HUGEPAGE),
             HugePolicy::Always => !vma.flags.contains(VmFlags::NOHUGEPAGE),
         };
-        let whole = |vma: &&Mapping| region + HUGE_BYTES <= vma.end;
-        self.mappings.at(region).filter(whole).is_some_and(|vma| vma.object.is_none() && is_wanted(vma))
+        let whole = |vma: &&Mapping| range.end <= vma.end;
+        self.mappings.at(range.start).filter(whole).is_some_and(|vma| vma.object.is_none() && is_wanted(vma))
     }
 
     /// The range loses its private pages.

@@ -130,6 +130,9 @@ impl<'v, M: Machine> Prepared<'v, M> {
                 self.vm.count(counter);
             }
             orders = orders.without(order);
+            if mutant!("sizes.smaller-not-tried") {
+                return;
+            }
         }
     }
 
