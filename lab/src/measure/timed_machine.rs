@@ -47,14 +47,17 @@ pub fn vm(machine: &TimedMachine) -> Result<MeasuredVm<'_>, Failure> {
 
 /// As [`vm`], with huge pages as the policy says.
 pub fn vm_with(machine: &TimedMachine, policy: HugePolicy) -> Result<MeasuredVm<'_>, Failure> {
-    let vm = Vm::new(machine, boot_map(machine)?).map_err(Failure::of)?;
-    Ok(MeasuredVm(vm.with_huge_pages(policy)))
+    vm_with_sizes(machine, policy, HugeSizes::NEVER)
 }
 
-/// As [`vm`], with blocks of these sizes between a base page and a huge page.
-pub fn vm_with_sizes(machine: &TimedMachine, sizes: HugeSizes) -> Result<MeasuredVm<'_>, Failure> {
+/// As [`vm_with`], and with blocks of these sizes between a base page and a huge page.
+pub fn vm_with_sizes(
+    machine: &TimedMachine,
+    policy: HugePolicy,
+    sizes: HugeSizes,
+) -> Result<MeasuredVm<'_>, Failure> {
     let vm = Vm::new(machine, boot_map(machine)?).map_err(Failure::of)?;
-    Ok(MeasuredVm(vm.with_huge_sizes(sizes)))
+    Ok(MeasuredVm(vm.with_huge_pages(policy).with_huge_sizes(sizes)))
 }
 
 /// Runs `run` with the library on `machine` and its worker pool, which has a helper on each CPU but the

@@ -107,33 +107,30 @@ impl OrderSet {
 
     /// Whether the order is in the set.
     pub const fn contains(self, order: Order) -> bool {
-        self.bit(order) != 0
+        self.0 & bit_of(order) != 0
     }
 
-    /// The same with one more order, of at most 15.
+    /// The same with one more order, if that is at most 15: none beyond is.
     #[must_use]
     pub const fn with(self, order: Order) -> Self {
-        debug_assert!(order.0 < u16::BITS as u8, "an order beyond all blocks");
-        Self(self.0 | 1 << order.0)
+        Self(self.0 | bit_of(order))
     }
 
     /// The same without an order.
     #[must_use]
     pub const fn without(self, order: Order) -> Self {
-        Self(self.0 & !self.bit(order))
+        Self(self.0 & !bit_of(order))
     }
 
     /// The largest order of the set.
     pub const fn largest(self) -> Option<Order> {
         if self.is_empty() { None } else { Some(Order(self.0.ilog2() as u8)) }
     }
+}
 
-    const fn bit(self, order: Order) -> u16 {
-        match 1u16.checked_shl(order.0 as u32) {
-            Some(bit) => self.0 & bit,
-            None => 0,
-        }
-    }
+/// The bit of an order; none beyond the set's.
+const fn bit_of(order: Order) -> u16 {
+    if (order.0 as u32) < u16::BITS { 1 << order.0 } else { 0 }
 }
 
 /// The orders of the blocks, of a size between, that a write at `page` of the mapping may install, whose entry

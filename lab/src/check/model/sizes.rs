@@ -13,7 +13,8 @@ impl Model {
     pub(super) fn fill_block(&mut self, addr: u64) {
         let Some(block) = self.block_around(addr) else { return };
         let own = || Page::Own(Contents::default());
-        self.pages.extend(block.step_by(PAGE as usize).map(|page| (page, own())));
+        self.pages.extend(block.clone().step_by(PAGE as usize).map(|page| (page, own())));
+        self.note_block(block);
     }
 
     fn block_around(&self, addr: u64) -> Option<Range<u64>> {

@@ -10,7 +10,7 @@ use crate::measure::timed_machine::{self, TimedMachine};
 use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Place, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, Order, VirtAddr};
-use interleaf::vma::{HugeSizes, SizePolicy};
+use interleaf::vma::{HugePolicy, HugeSizes, SizePolicy};
 use std::time::Instant;
 
 /// See the module.
@@ -41,7 +41,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let pinned = options.pin();
     let plain = timed_machine::machine(options, pages + 4096)?;
     let entered = plain.enter(CpuId(0));
-    let vm = timed_machine::vm_with_sizes(&plain, HugeSizes::NEVER)?;
+    let vm = timed_machine::vm(&plain)?;
     let space = new_space(&vm)?;
     drop(entered);
     let mut figures = Vec::new();
@@ -53,7 +53,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         figures.push(of_size(options, (name, order), pages, base)?);
     }
     let entered = plain.enter(CpuId(0));
-    drop((space, vm));
+    drop(space);
+    drop(vm);
     drop((entered, pinned));
     Ok(figures)
 }
@@ -67,7 +68,8 @@ fn of_size(
 ) -> Result<Figure, Failure> {
     let machine = timed_machine::machine(options, pages + 4096)?;
     let entered = machine.enter(CpuId(0));
-    let vm = timed_machine::vm_with_sizes(&machine, HugeSizes::NEVER.with(order, SizePolicy::Always))?;
+    let sizes = HugeSizes::NEVER.with(order, SizePolicy::Always);
+    let vm = timed_machine::vm_with_sizes(&machine, HugePolicy::Never, sizes)?;
     let space = new_space(&vm)?;
     drop(entered);
     let mut rounds = 0;
@@ -83,7 +85,8 @@ fn of_size(
     if blocks != rounds * pages / order.frames() {
         return Err(Failure::check(format!("{name}: {blocks} blocks in {rounds} rounds")));
     }
-    drop((space, vm));
+    drop(space);
+    drop(vm);
     Ok(figure)
 }
 
