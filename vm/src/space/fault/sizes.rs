@@ -12,9 +12,8 @@
 //!
 //! What is installed is what so many faults of base pages would have, one after the other, under one lock: each
 //! frame has a record of its own and is *exclusive*, each entry is a leaf of a base page. A space whose machine
-//! has such sizes allocates no frame early ([`allocates_late`]), so where they are off no attempt asks.
-//!
-//! [`allocates_late`]: crate::space::fork_cursor::ForkCursor::allocates_late
+//! has such sizes allocates no frame early (`ForkCursor::allocates_late`); so where they are off, no attempt asks
+//! that has a frame.
 
 use super::Fallback;
 use super::attempt::{FaultContext, Proof};
