@@ -1,5 +1,5 @@
-//! Sizes between a base page and a huge page: random sequences against the model, and pairs of operations on the
-//! seeded machine.
+//! Sizes between a base page and a huge page: random sequences against the model, and pairs of operations on
+//! the seeded machine.
 
 use interleaf::machine::Format;
 use interleaf::space::Path;

@@ -2,8 +2,8 @@
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 0 | faults allocate late: the space was forked, or is a fork, so its writes may have to copy frames; or |
-//! | | they may want blocks of several frames |
+//! | 0 | faults allocate late: the space was forked, or is a fork, so its writes may have to copy frames; |
+//! | | or they may want blocks of several frames |
 //! | 1..64 | the first page that the fork under way has not swept; 0: none is under way |
 //! | | 1 also while a collapse is under way: no page is behind it, and discards wait |
 //!

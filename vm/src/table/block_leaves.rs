@@ -1,7 +1,7 @@
 //! Several leaves of base pages at once: those of the frames of a block.
 //!
-//! Each frame is one of its own from the start, *exclusive*, and so is each leaf: nothing tells afterwards that
-//! they came together, but that the frames follow each other and are aligned.
+//! Each frame is one of its own from the start, *exclusive*, and so is each leaf: nothing tells afterwards
+//! that they came together, but that the frames follow each other and are aligned.
 
 use super::{LeafBits, LockedTable};
 use crate::frame::FolioParts;
@@ -24,7 +24,8 @@ impl<M: Machine> LockedTable<'_, M> {
     /// absent.
     ///
     /// # Panics
-    /// Where the table is not of the last level or has not as many slots, or the frames are of another memory.
+    /// Where the table is not of the last level or has not as many slots, or the frames are of another
+    /// memory.
     #[track_caller]
     pub(crate) fn install_parts(&mut self, first: usize, parts: FolioParts<'_, M>, bits: LeafBits) {
         debug_assert!(self.are_absent(first, parts.len() as usize), "something is mapped there");

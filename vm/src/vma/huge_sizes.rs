@@ -133,8 +133,8 @@ const fn bit_of(order: Order) -> u16 {
     if (order.0 as u32) < u16::BITS { 1 << order.0 } else { 0 }
 }
 
-/// The orders of the blocks, of a size between, that a write at `page` of the mapping may install, whose entry
-/// and the entries of the block's other pages are absent. The largest is tried first.
+/// The orders of the blocks, of a size between, that a write at `page` of the mapping may install, whose
+/// entry and the entries of the block's other pages are absent. The largest is tried first.
 ///
 /// A block lies in one mapping, of private anonymous memory that may be accessed.
 pub fn orders_to_try(

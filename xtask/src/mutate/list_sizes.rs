@@ -16,7 +16,7 @@ pub const ALL: &[Mutation] = &[
         point: "sizes.smaller-not-tried",
         wrong: "a fault that finds no block of the largest size gets a base page",
         test: Unit(
-            "huge::sizes_lack::where_no_block_is_free_the_next_smaller_size_is_tried_and_each_lack_is_counted",
+            "huge::sizes_lack::where_no_block_is_free_the_next_smaller_size_is_tried_and_its_lack_counted",
         ),
     },
     Mutation {

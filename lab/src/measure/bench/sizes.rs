@@ -1,8 +1,8 @@
 //! What does memory cost that comes in blocks of a size between a base page and a huge page?
 //!
-//! Each figure is the time for a page of 64 MiB that a program stores to from the first page to the last: those
-//! of its stores that fault, one for each block. The yardstick is the same on a machine without such sizes, one
-//! fault for each page. Both zero as much memory.
+//! Each figure is the time for a page of 64 MiB that a program stores to from the first page to the last:
+//! those of its stores that fault, one for each block. The yardstick is the same on a machine without such
+//! sizes, one fault for each page. Both zero as much memory.
 
 use super::{Benchmark, Figure, Options, paired};
 use crate::error::Failure;

@@ -42,8 +42,8 @@ pub struct MappedFolio<'m, M: Machine> {
     order: Order,
 }
 
-/// The frames of a block that is being split, or was never mapped as one, each as what one entry of a base page
-/// holds. Those that are not taken are freed when this is dropped.
+/// The frames of a block that is being split, or was never mapped as one, each as what one entry of a base
+/// page holds. Those that are not taken are freed when this is dropped.
 pub(crate) struct FolioParts<'m, M: Machine> {
     /// Invariant: the frames from `next` to `end` belonged to the block, and are this value's; their
     /// records say nothing of them yet, but for the first frame of the block.

@@ -57,8 +57,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
     }
 
     /// Allocates a block for a huge page, or of a size between, if the last attempt wanted one; where none is
-    /// free, the next one makes do with base pages. Called with no lock held and outside any read section: a block takes as
-    /// long to zero as hundreds of faults.
+    /// free, the next one makes do with base pages. Called with no lock held and outside any read section: a
+    /// block takes as long to zero as hundreds of faults.
     #[cold]
     #[inline(never)]
     pub fn prepare_huge(&mut self) {

@@ -7,13 +7,13 @@
 //!        │ orders
 //!        ├─ none was free (anon_fault_fallback of each): a base page
 //!        ├─ nothing prepared: give up with HugeUnprepared ─► outside of the read section: allocate, zero
-//!        └─ prepared: lock the table ─► attached? all entries absent? mapping valid, all pages in it? ─► install
+//!        └─ prepared: lock the table ─► attached? all entries absent? mapping valid, all in it? ─► install
 //! ```
 //!
-//! What is installed is what so many faults of base pages would have, one after the other, under one lock: each
-//! frame has a record of its own and is *exclusive*, each entry is a leaf of a base page. A space whose machine
-//! has such sizes allocates no frame early (`ForkCursor::allocates_late`); so where they are off, no attempt asks
-//! that has a frame.
+//! What is installed is what so many faults of base pages would have, one after the other, under one lock:
+//! each frame has a record of its own and is *exclusive*, each entry is a leaf of a base page. A space whose
+//! machine has such sizes allocates no frame early (`ForkCursor::allocates_late`); so where they are off, no
+//! attempt asks that has a frame.
 
 use super::Fallback;
 use super::attempt::{FaultContext, Proof};
@@ -25,8 +25,8 @@ use crate::units::Order;
 use crate::vma::{OrderSet, Vma, orders_of_fault, pages_of};
 
 impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
-    /// Installs a block of frames around the page, whose `entry` is absent, if a size between is wanted there.
-    /// `false` for a base page.
+    /// Installs a block of frames around the page, whose `entry` is absent, if a size between is wanted
+    /// there. `false` for a base page.
     ///
     /// # Errors
     /// Why it gave up; [`Fallback::HugeUnprepared`] where a block is to be prepared before the next attempt.

@@ -1,5 +1,6 @@
-//! Sizes between: faults that install a block of four frames, or eight, against each other and against writers
-//! whose ranges have a part of it. The real code on the smallest tree, all executions with two preemptions.
+//! Sizes between: faults that install a block of four frames, or eight, against each other and against
+//! writers whose ranges have a part of it. The real code on the smallest tree, all executions with two
+//! preemptions.
 
 use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_with, store};
 use super::world::*;

@@ -28,7 +28,7 @@ fn installed(vm: &TestVm<'_>) -> Vec<u64> {
 }
 
 #[test]
-fn where_no_block_is_free_the_next_smaller_size_is_tried_and_each_lack_is_counted() {
+fn where_no_block_is_free_the_next_smaller_size_is_tried_and_its_lack_counted() {
     for largest_free in 0..=6 {
         let sizes = HugeSizes::all(SizePolicy::Always);
         with_sizes(8 * HUGE, (HugePolicy::Never, sizes), |vm, space| {
