@@ -13,7 +13,7 @@ use interleaf::machine::{Entry, Format, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::table::walk;
 use interleaf::units::{CpuId, Level, NodeId, Pfn, VirtAddr, Vpn, VpnRange};
-use interleaf::vma::{Areas, HugePolicy, HugeRefusal, VmaAttributes, VmaFlags};
+use interleaf::vma::{Areas, HugeRefusal, VmaAttributes, VmaFlags};
 
 /// The library on a machine whose tables have format `F`, its faults going `path`.
 pub struct Library<F: Format> {
@@ -194,9 +194,10 @@ pub(crate) fn huge_leaves<M: Machine>(
         let kind = if leaf.owned { HugeLeaf::Own } else { HugeLeaf::Zero };
         (found.table.level() == Level::Pmd).then_some((start, kind))
     };
-    let leaves = match setting.huge.policy {
-        HugePolicy::Never => Vec::new(),
-        _ => setting.huge_window().step_by(HUGE_BYTES as usize).filter_map(leaf).collect(),
+    let leaves = if setting.huge.is_never() {
+        Vec::new()
+    } else {
+        setting.huge_window().step_by(HUGE_BYTES as usize).filter_map(leaf).collect()
     };
     HugeLeaves::new(leaves, map)
 }

@@ -128,9 +128,10 @@ impl Oracle {
     /// The mappings of a process in the windows as the host shows them.
     fn lines(&self, process: usize) -> Vec<HostLine> {
         let pid = self.child.pid_of(process);
-        let lines = match self.setting.huge.policy {
-            HugePolicy::Never => host::lines(pid),
-            _ => host::lines_and_advice(pid).map(|(lines, _)| lines),
+        let lines = if self.setting.huge.is_never() {
+            host::lines(pid)
+        } else {
+            host::lines_and_advice(pid).map(|(lines, _)| lines)
         };
         self.within_windows(lines.expect("the child's map can be read"))
     }
@@ -138,7 +139,7 @@ impl Oracle {
     /// The huge leaves of a process, and what the host says of each of its `lines`.
     pub(super) fn huge_leaves(&self, process: usize, lines: &[HostLine]) -> HugeLeaves {
         let mut leaves = Vec::new();
-        if self.setting.huge.policy != HugePolicy::Never {
+        if !self.setting.huge.is_never() {
             let pagemap = &self.view(process).pagemap;
             let present = pagemap::present(pagemap, &self.setting.huge_window());
             for run in present.expect("the child's pagemap can be scanned").iter().filter(|run| run.huge) {
