@@ -50,7 +50,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         }
         self.note_copy(vma)?;
         let Some(folio) = prepared.take_block() else { return Err(Fallback::EntryBusy) };
-        // All of them, as Linux does: a walker that has to note each would cost more than the fault.
+        // In all of them, as Linux does: no walker has to write a leaf.
         let bits = LeafBits::new(vma.rights()).used(true);
         let first = LockedTable::<M>::first_slot_of(entry.slot, order);
         table.install_parts(first, folio.into_parts_at(space.node.birth(start)), bits);
