@@ -10,7 +10,6 @@ use super::calls::{Call, MapFlags, PAGE, Prot, advice};
 use super::huge::huge_sequence;
 use super::rng::Rng;
 use super::setting::{ARENA_PAGES, Setting};
-use interleaf::vma::HugePolicy;
 
 /// The kinds of call, with how often each is drawn.
 const KINDS: [(u64, Kind); 10] = [
@@ -70,7 +69,7 @@ struct Habits<'a> {
 /// huge pages, on an arena of several of them.
 #[must_use]
 pub fn sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
-    if setting.huge.policy != HugePolicy::Never {
+    if !setting.huge.is_never() {
         return huge_sequence(seed, longest, setting);
     }
     let mut rng = Rng::new(seed);

@@ -13,7 +13,7 @@ use interleaf::machine::{Entry, Format, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::table::walk;
 use interleaf::units::{CpuId, Level, NodeId, Pfn, VirtAddr, Vpn, VpnRange};
-use interleaf::vma::{Areas, HugePolicy, HugeRefusal, VmaAttributes, VmaFlags};
+use interleaf::vma::{Areas, HugeRefusal, VmaAttributes, VmaFlags};
 
 /// The library on a machine whose tables have format `F`, its faults going `path`.
 pub struct Library<F: Format> {
@@ -37,12 +37,12 @@ impl<F: Format> Library<F> {
     /// A system on the machine, with the setting's huge pages.
     pub(super) fn system(&self) -> Vm<'_, SoftMachine<Host, F>> {
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
-        vm.with_huge_pages(self.setting.huge.policy)
+        vm.with_huge_pages(self.setting.huge.policy).with_huge_sizes(self.setting.huge.sizes)
     }
 
     /// Without huge pages in the setting, a process has refused them.
     pub(super) fn refuse_huge_pages(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>) {
-        if self.setting.huge.policy == HugePolicy::Never {
+        if self.setting.huge.is_never() {
             space.refuse_huge_pages(HugeRefusal::All);
         }
     }
@@ -194,9 +194,10 @@ pub(crate) fn huge_leaves<M: Machine>(
         let kind = if leaf.owned { HugeLeaf::Own } else { HugeLeaf::Zero };
         (found.table.level() == Level::Pmd).then_some((start, kind))
     };
-    let leaves = match setting.huge.policy {
-        HugePolicy::Never => Vec::new(),
-        _ => setting.huge_window().step_by(HUGE_BYTES as usize).filter_map(leaf).collect(),
+    let leaves = if setting.huge.is_never() {
+        Vec::new()
+    } else {
+        setting.huge_window().step_by(HUGE_BYTES as usize).filter_map(leaf).collect()
     };
     HugeLeaves::new(leaves, map)
 }

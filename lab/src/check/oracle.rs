@@ -11,11 +11,12 @@ use super::calls::{
     System, fingerprint,
 };
 use super::huge::host as huge_host;
+use super::huge_rules::HugeSetting;
 use super::oracle_host::{self as host, HostLine};
 use super::setting::{MANY_PAGES, Setting};
 use crate::os::child::{Child, MAX_STEPS, MOST_PROCESSES, Step};
 use crate::os::{pagemap, touch};
-use interleaf::vma::HugePolicy;
+use interleaf::vma::{HugePolicy, HugeSizes};
 use std::fs::File;
 use std::io::Result;
 use std::ops::Range;
@@ -55,22 +56,22 @@ impl Oracle {
     /// # Errors
     /// As [`Oracle::open`].
     pub fn with_heap_at(start_brk: u64) -> Result<Self> {
-        Self::prepared(start_brk, HugePolicy::Never)
+        Self::prepared(start_brk, HugeSetting::linux(HugePolicy::Never))
     }
 
     /// The same with huge pages, where `policy` is the host's.
     ///
     /// # Errors
     /// As [`Oracle::open`]; and what the host has set otherwise than the model says.
-    pub fn with_huge_pages(policy: HugePolicy) -> Result<Self> {
-        huge_host::fit(policy)?;
-        Self::prepared(Setting::default().start_brk, policy)
+    pub fn with_huge_pages(policy: HugePolicy, sizes: HugeSizes) -> Result<Self> {
+        huge_host::fit(policy, sizes)?;
+        Self::prepared(Setting::default().start_brk, HugeSetting::linux(policy).with_sizes(sizes))
     }
 
-    fn prepared(start_brk: u64, policy: HugePolicy) -> Result<Self> {
+    fn prepared(start_brk: u64, huge: HugeSetting) -> Result<Self> {
         host::fit()?;
         let mut child = Child::start()?;
-        let setting = host::prepare(&mut child, start_brk, policy)?;
+        let setting = host::prepare(&mut child, start_brk, huge)?;
         let mut oracle = Self { child, setting, views: Default::default() };
         oracle.watch(0)?;
         Ok(oracle)
@@ -127,9 +128,10 @@ impl Oracle {
     /// The mappings of a process in the windows as the host shows them.
     fn lines(&self, process: usize) -> Vec<HostLine> {
         let pid = self.child.pid_of(process);
-        let lines = match self.setting.huge.policy {
-            HugePolicy::Never => host::lines(pid),
-            _ => host::lines_and_advice(pid).map(|(lines, _)| lines),
+        let lines = if self.setting.huge.is_never() {
+            host::lines(pid)
+        } else {
+            host::lines_and_advice(pid).map(|(lines, _)| lines)
         };
         self.within_windows(lines.expect("the child's map can be read"))
     }
@@ -137,7 +139,7 @@ impl Oracle {
     /// The huge leaves of a process, and what the host says of each of its `lines`.
     pub(super) fn huge_leaves(&self, process: usize, lines: &[HostLine]) -> HugeLeaves {
         let mut leaves = Vec::new();
-        if self.setting.huge.policy != HugePolicy::Never {
+        if !self.setting.huge.is_never() {
             let pagemap = &self.view(process).pagemap;
             let present = pagemap::present(pagemap, &self.setting.huge_window());
             for run in present.expect("the child's pagemap can be scanned").iter().filter(|run| run.huge) {

@@ -6,7 +6,6 @@ use super::processes::ForkAdvice;
 use super::setting::Setting;
 use crate::os::child::{Child, HugePages, Step};
 use crate::os::host_info;
-use interleaf::vma::HugePolicy;
 use std::fs::read_to_string;
 use std::io::{Error, Result};
 use std::ops::Range;
@@ -104,11 +103,10 @@ fn stack_is_unlimited() -> Result<bool> {
 
 /// Fills the child's address space but for the windows, puts its heap there, takes capabilities from it, and
 /// huge pages where the policy gives none.
-pub(super) fn prepare(child: &mut Child, start_brk: u64, policy: HugePolicy) -> Result<Setting> {
-    let huge = HugeSetting::linux(policy);
+pub(super) fn prepare(child: &mut Child, start_brk: u64, huge: HugeSetting) -> Result<Setting> {
     let mut setting = Setting { start_brk, huge, ..host_limits()? };
     let gaps = gaps(&setting, &lines(child.pid())?)?;
-    let pages = if policy == HugePolicy::Never { HugePages::Refused } else { HugePages::AsSet };
+    let pages = if huge.is_never() { HugePages::Refused } else { HugePages::AsSet };
     child.prepare(&setting.windows, start_brk, &gaps, pages).map_err(|error| unfit(&error.to_string()))?;
     let own = 3;
     setting.foreign_mappings =

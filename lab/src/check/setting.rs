@@ -125,10 +125,8 @@ impl Setting {
     pub fn looked_at(&self) -> [Range<u64>; 3] {
         let [low, main] = &self.windows;
         let pages = |start, count| start..start + count * PAGE;
-        let near_the_end = match self.huge.policy {
-            HugePolicy::Never => pages(main.end - 256 * PAGE, 256),
-            _ => self.huge_arena(),
-        };
+        let near_the_end =
+            if self.huge.is_never() { pages(main.end - 256 * PAGE, 256) } else { self.huge_arena() };
         [pages(low.start, 32), pages(main.start, 32), near_the_end]
     }
 

@@ -1,14 +1,15 @@
 //! `interleaf fault WORKLOAD`: runs a workload of page faults, counts them, and says where they went.
 
-use super::huge::Huge;
+use super::huge::{Huge, sizes_in};
 use crate::error::Failure;
 use crate::measure::bench::Options;
-use crate::measure::fault::report::{Report, Run, path_name};
+use crate::measure::fault::report::{Report, Run, path_name, sizes_name};
 use crate::measure::fault::{Length, Setup, Timing, Workload, WorkloadMachine, find};
 use crate::os::host_info::HostInfo;
 use crate::show::Output;
 use indicatif::{ProgressBar, ProgressStyle};
 use interleaf::space::Path;
+use interleaf::vma::HugeSizes;
 use std::time::{Duration, Instant};
 
 /// The arguments of `interleaf fault`.
@@ -22,6 +23,9 @@ pub struct Args {
     /// When memory gets huge pages
     #[arg(long, value_enum, default_value_t = Huge::Never)]
     huge: Huge,
+    /// When memory gets blocks of sizes between a base page and a huge page: 64K,1M=madvise, or all
+    #[arg(long, value_name = "SIZES", value_parser = sizes_in)]
+    huge_sizes: Option<HugeSizes>,
     /// How many tasks; as many as CPUs, if nothing is said
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -81,7 +85,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let most_threads = args.tasks(&workload, most_cpus)?;
     let mib = args.mib(most_threads, setting.memory_bytes)?;
     let machine = WorkloadMachine::new(&host_cpus[..most_cpus], most_threads as u64 * mib * PAGES)?;
-    let machine = machine.with_huge_pages(args.huge.policy());
+    let sizes = args.huge_sizes.unwrap_or_default();
+    let machine = machine.with_huge_pages(args.huge.policy()).with_huge_sizes(sizes);
     let runs = machine.with(|runner| {
         let mut runs = Vec::new();
         for &cpus in &cpus {
@@ -97,7 +102,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Ok(runs)
     })?;
     let (workload, huge) = (workload.name, args.huge.name());
-    let report = Report { setting, workload, huge, bytes_per_thread: mib << 20, runs };
+    let (huge_sizes, bytes_per_thread) = (sizes_name(sizes), mib << 20);
+    let report = Report { setting, workload, huge, huge_sizes, bytes_per_thread, runs };
     args.output.emit(&report, Report::text)
 }
 

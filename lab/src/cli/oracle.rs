@@ -1,10 +1,11 @@
 //! `interleaf check oracle`: random calls with huge pages, the host's Linux beside the model and the library.
 
-use super::huge::Huge;
+use super::huge::{Huge, sizes_in};
 use crate::check::huge::host::HostSetting;
 use crate::check::huge::{Beside, BesideCounts, Kind};
 use crate::error::Failure;
 use crate::show::{Output, Progress};
+use interleaf::vma::HugeSizes;
 use serde::Serialize;
 use std::time::Instant;
 
@@ -14,6 +15,9 @@ pub struct Args {
     /// When memory gets huge pages; the host must have set the same
     #[arg(long, value_enum, value_name = "POLICY", default_value_t = Huge::Madvise)]
     huge: Huge,
+    /// When memory gets blocks of sizes between: 64K,1M=madvise, or all; the host must have set the same
+    #[arg(long, value_name = "SIZES", value_parser = sizes_in)]
+    huge_sizes: Option<HugeSizes>,
     /// Sets the host's policy for the run, for all of its processes; only root may
     #[arg(long)]
     set_host: bool,
@@ -48,7 +52,7 @@ struct Asked {
 
 /// Plays, and fails with the first difference that nothing explains.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let policy = args.huge.policy();
+    let (policy, sizes) = (args.huge.policy(), args.huge_sizes.unwrap_or_default());
     if args.sequences == 0 || args.longest == 0 {
         return Err(Failure::usage("--sequences and --longest: at least 1"));
     }
@@ -56,8 +60,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let end =
         end.ok_or_else(|| Failure::usage(format!("--seed {}: seeds end at {}", args.seed, u64::MAX)))?;
     let no_leave = |error: std::io::Error| Failure::usage(format!("--set-host: {error}"));
-    let _set = if args.set_host { Some(HostSetting::change(policy).map_err(no_leave)?) } else { None };
-    let mut beside = Beside::new(policy).map_err(|lacking| Failure::usage(lacking.to_string()))?;
+    let _set = if args.set_host { Some(HostSetting::change(policy, sizes).map_err(no_leave)?) } else { None };
+    let mut beside = Beside::new(policy, sizes).map_err(|lacking| Failure::usage(lacking.to_string()))?;
     let kind = if args.processes { Kind::Processes } else { Kind::Calls };
     let (start, mut counts) = (Instant::now(), BesideCounts::default());
     let progress = Progress::new(args.output, args.sequences as usize);

@@ -10,7 +10,7 @@ use interleaf::frame::{BootMap, Init, Memory, RecordInit, Region, RegionKind};
 use interleaf::space::Vm;
 use interleaf::table::format::X86;
 use interleaf::units::{CpuId, NodeId, Pfn, PfnRange};
-use interleaf::vma::HugePolicy;
+use interleaf::vma::{HugePolicy, HugeSizes};
 use interleaf::work::WorkerPool;
 
 /// The timed machine with x86-64 tables of four levels.
@@ -47,8 +47,17 @@ pub fn vm(machine: &TimedMachine) -> Result<MeasuredVm<'_>, Failure> {
 
 /// As [`vm`], with huge pages as the policy says.
 pub fn vm_with(machine: &TimedMachine, policy: HugePolicy) -> Result<MeasuredVm<'_>, Failure> {
+    vm_with_sizes(machine, policy, HugeSizes::NEVER)
+}
+
+/// As [`vm_with`], and with blocks of these sizes between a base page and a huge page.
+pub fn vm_with_sizes(
+    machine: &TimedMachine,
+    policy: HugePolicy,
+    sizes: HugeSizes,
+) -> Result<MeasuredVm<'_>, Failure> {
     let vm = Vm::new(machine, boot_map(machine)?).map_err(Failure::of)?;
-    Ok(MeasuredVm(vm.with_huge_pages(policy)))
+    Ok(MeasuredVm(vm.with_huge_pages(policy).with_huge_sizes(sizes)))
 }
 
 /// Runs `run` with the library on `machine` and its worker pool, which has a helper on each CPU but the

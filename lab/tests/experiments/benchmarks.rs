@@ -24,6 +24,7 @@ const WITH_LIBRARY: &[&str] = &[
     "thp",
     "thp.beside",
     "thp.copy",
+    "thp.sizes",
     "teardown",
     "teardown.beside",
 ];

@@ -6,6 +6,8 @@
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Carve, PerCpu, PreemptOff};
+use crate::units::Order;
+use crate::vma::HugeSizes;
 use core::fmt;
 
 macro_rules! counters {
@@ -101,6 +103,66 @@ counters! {
     FollPinAcquired = "nr_foll_pin_acquired",
     /// Pages unpinned.
     FollPinReleased = "nr_foll_pin_released",
+    /// Blocks of 16 KiB installed by faults.
+    AnonFaultAlloc16kB = "anon_fault_alloc_16kB",
+    /// Blocks of 32 KiB installed by faults.
+    AnonFaultAlloc32kB = "anon_fault_alloc_32kB",
+    /// Blocks of 64 KiB installed by faults.
+    AnonFaultAlloc64kB = "anon_fault_alloc_64kB",
+    /// Blocks of 128 KiB installed by faults.
+    AnonFaultAlloc128kB = "anon_fault_alloc_128kB",
+    /// Blocks of 256 KiB installed by faults.
+    AnonFaultAlloc256kB = "anon_fault_alloc_256kB",
+    /// Blocks of 512 KiB installed by faults.
+    AnonFaultAlloc512kB = "anon_fault_alloc_512kB",
+    /// Blocks of 1 MiB installed by faults.
+    AnonFaultAlloc1024kB = "anon_fault_alloc_1024kB",
+    /// Faults for which no block of 16 KiB was free: the next smaller size was tried.
+    AnonFaultFallback16kB = "anon_fault_fallback_16kB",
+    /// Faults for which no block of 32 KiB was free: the next smaller size was tried.
+    AnonFaultFallback32kB = "anon_fault_fallback_32kB",
+    /// Faults for which no block of 64 KiB was free: the next smaller size was tried.
+    AnonFaultFallback64kB = "anon_fault_fallback_64kB",
+    /// Faults for which no block of 128 KiB was free: the next smaller size was tried.
+    AnonFaultFallback128kB = "anon_fault_fallback_128kB",
+    /// Faults for which no block of 256 KiB was free: the next smaller size was tried.
+    AnonFaultFallback256kB = "anon_fault_fallback_256kB",
+    /// Faults for which no block of 512 KiB was free: the next smaller size was tried.
+    AnonFaultFallback512kB = "anon_fault_fallback_512kB",
+    /// Faults for which no block of 1 MiB was free: the next smaller size was tried.
+    AnonFaultFallback1024kB = "anon_fault_fallback_1024kB",
+}
+
+impl Counter {
+    /// Of the smallest size between a base page and a huge page, and upwards: blocks installed by faults, and
+    /// those that were not free.
+    const OF_SIZES: [[Counter; 2]; 7] = [
+        [Counter::AnonFaultAlloc16kB, Counter::AnonFaultFallback16kB],
+        [Counter::AnonFaultAlloc32kB, Counter::AnonFaultFallback32kB],
+        [Counter::AnonFaultAlloc64kB, Counter::AnonFaultFallback64kB],
+        [Counter::AnonFaultAlloc128kB, Counter::AnonFaultFallback128kB],
+        [Counter::AnonFaultAlloc256kB, Counter::AnonFaultFallback256kB],
+        [Counter::AnonFaultAlloc512kB, Counter::AnonFaultFallback512kB],
+        [Counter::AnonFaultAlloc1024kB, Counter::AnonFaultFallback1024kB],
+    ];
+
+    /// The counter of blocks of this order that faults have installed; `None` where it is no size between a
+    /// base page and a huge page.
+    pub const fn anon_fault_alloc(order: Order) -> Option<Counter> {
+        match HugeSizes::index(order) {
+            Some(size) => Some(Self::OF_SIZES[size][0]),
+            None => None,
+        }
+    }
+
+    /// The counter of blocks of this order that faults have wanted and not got; `None` as for
+    /// [`anon_fault_alloc`](Self::anon_fault_alloc).
+    pub const fn anon_fault_fallback(order: Order) -> Option<Counter> {
+        match HugeSizes::index(order) {
+            Some(size) => Some(Self::OF_SIZES[size][1]),
+            None => None,
+        }
+    }
 }
 
 const NR: usize = Counter::ALL.len();

@@ -2,7 +2,8 @@
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 0 | the space was forked, or is a fork: its writes may have to copy frames |
+//! | 0 | faults allocate late: the space was forked, or is a fork, so its writes may have to copy frames; |
+//! | | or they may want blocks of several frames |
 //! | 1..64 | the first page that the fork under way has not swept; 0: none is under way |
 //! | | all ones: a collapse is under way: discards wait, and faults say which pages they take |
 //!
@@ -22,10 +23,10 @@
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::{Order, Vpn, VpnRange};
-use crate::vma::pages_of;
+use crate::vma::{HugeSizes, pages_of};
 use core::fmt;
 
-const WAS_FORKED: u64 = 1;
+const LATE: u64 = 1;
 const CURSOR_SHIFT: u32 = 1;
 
 /// Of the cursor: a collapse is under way. Every page is before this one.
@@ -56,19 +57,21 @@ pub(super) struct CollapseUnderWay<'a, C: Cpu> {
 }
 
 impl<C: Cpu> ForkCursor<C> {
-    /// Of a space that was never forked.
-    pub fn new() -> Self {
-        Self { cursor: AtomicU64::new(0), collapse: AtomicU64::new(0) }
+    /// Of a space that was never forked, whose faults may want blocks of these sizes.
+    pub fn new(sizes: HugeSizes) -> Self {
+        let cursor = AtomicU64::new(if sizes.is_never() { 0 } else { LATE });
+        Self { cursor, collapse: AtomicU64::new(0) }
     }
 
     /// Notes that the space is a fork.
     pub fn note_fork(&self) {
-        self.cursor.store(WAS_FORKED, Relaxed);
+        self.cursor.store(LATE, Relaxed);
     }
 
-    /// Whether writes to the space may have to copy frames. A hint.
+    /// Whether a write fault is to find out first what it needs, and to allocate that then: writes to the
+    /// space may have to copy frames, or may want blocks. A hint.
     #[inline(always)]
-    pub fn was_forked(&self) -> bool {
+    pub fn allocates_late(&self) -> bool {
         self.cursor.load(Relaxed) != 0
     }
 
@@ -126,13 +129,13 @@ impl<C: Cpu> ForkUnderWay<'_, C> {
     /// Notes that all pages below `page` were swept. Called under the lock of the table that decides about
     /// the last of them.
     pub fn advance(&self, page: Vpn) {
-        self.0.cursor.store(page.0 << CURSOR_SHIFT | WAS_FORKED, Relaxed);
+        self.0.cursor.store(page.0 << CURSOR_SHIFT | LATE, Relaxed);
     }
 }
 
 impl<C: Cpu> Drop for ForkUnderWay<'_, C> {
     fn drop(&mut self) {
-        self.0.cursor.store(WAS_FORKED, Relaxed);
+        self.0.cursor.store(LATE, Relaxed);
     }
 }
 
@@ -158,6 +161,6 @@ impl<C: Cpu> Drop for CollapseUnderWay<'_, C> {
 impl<C: Cpu> fmt::Debug for ForkCursor<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = self.cursor.load(Relaxed);
-        write!(f, "fork cursor at {:?}, forked {}", Vpn(word >> CURSOR_SHIFT), word & WAS_FORKED)
+        write!(f, "fork cursor at {:?}, late {}", Vpn(word >> CURSOR_SHIFT), word & LATE)
     }
 }

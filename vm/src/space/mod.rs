@@ -128,7 +128,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             records,
             lock: CacheAligned(RwLock::new()),
             tlb: SpaceTlb::new(number),
-            fork: CacheAligned(ForkCursor::new()),
+            fork: CacheAligned(ForkCursor::new(vm.huge_sizes)),
             has_huge_leaves: AtomicU64::new((vm.huge_policy == HugePolicy::Always) as u64),
             huge_refusal: AtomicU64::new(0),
             heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),

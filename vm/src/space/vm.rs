@@ -10,7 +10,7 @@ use crate::object::{Object, Objects};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::{NodeMask, PageSize};
-use crate::vma::{BackingId, HugePolicy, Vma, ZeroPagePolicy};
+use crate::vma::{BackingId, HugePolicy, HugeSizes, Vma, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
 use core::num::NonZeroU64;
@@ -36,6 +36,8 @@ pub struct Vm<'m, M: Machine> {
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
     /// When private memory gets huge pages.
     pub(super) huge_policy: HugePolicy,
+    /// When it gets blocks of the sizes between a base page and a huge page.
+    pub(super) huge_sizes: HugeSizes,
     /// What loads find where a huge page is allowed.
     pub(super) zero_page: ZeroPagePolicy,
     /// Numbers of spaces, of objects, and of the identities of private copies.
@@ -69,7 +71,8 @@ impl<'m, M: Machine> Vm<'m, M> {
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let objects = Objects::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let anon = AnonNodes::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
-        let (workers, huge_policy, zero_page) = (None, HugePolicy::Never, ZeroPagePolicy::Huge);
+        let (huge_policy, huge_sizes) = (HugePolicy::Never, HugeSizes::NEVER);
+        let (workers, zero_page) = (None, ZeroPagePolicy::Huge);
         Ok(Self {
             machine,
             memory,
@@ -81,6 +84,7 @@ impl<'m, M: Machine> Vm<'m, M> {
             counters,
             workers,
             huge_policy,
+            huge_sizes,
             zero_page,
             numbers,
         })
@@ -99,6 +103,17 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// When private memory gets huge pages.
     pub fn huge_policy(&self) -> HugePolicy {
         self.huge_policy
+    }
+
+    /// The same, with blocks of the sizes between a base page and a huge page where `huge_sizes` says so;
+    /// without this there are none. (Linux: `hugepages-*kB/enabled`.)
+    pub fn with_huge_sizes(self, huge_sizes: HugeSizes) -> Self {
+        Self { huge_sizes, ..self }
+    }
+
+    /// When private memory gets blocks of the sizes between a base page and a huge page.
+    pub fn huge_sizes(&self) -> HugeSizes {
+        self.huge_sizes
     }
 
     /// The same, with loads of untouched memory as the policy says, where huge pages are allowed; without

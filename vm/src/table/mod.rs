@@ -10,6 +10,7 @@
 //! | `unhook` | clearing leaves, at once or in two passes |
 //! | `unlinked` | a table that is filled before a walk reaches it |
 //! | `huge_leaf` | huge leaves that own a block of frames |
+//! | `block_leaves` | leaves of base pages for all frames of a block |
 //! | `huge_zero` | leaves of the huge zero page |
 //! | `collapse` | a huge leaf in the place of a table, whose pages it has copied |
 //! | `leaf_bits` | what a leaf says besides its frame |
@@ -37,6 +38,7 @@
 
 mod accessed;
 mod adjust;
+mod block_leaves;
 mod collapse;
 mod entries;
 mod find_frame;

@@ -77,11 +77,17 @@ fn order_where(
     flags: VmaFlags,
     fits: impl FnOnce() -> bool,
 ) -> Order {
+    if allows(policy, refusal, flags) && fits() { Order::HUGE } else { Order::BASE }
+}
+
+/// Whether a policy, of huge pages or of one smaller size, says that a mapping with these flags gets them.
+#[inline]
+pub(super) fn allows(policy: HugePolicy, refusal: HugeRefusal, flags: VmaFlags) -> bool {
     let is_advised = flags.contains(VmaFlags::HUGE_PAGE);
     let is_refused = flags.contains(VmaFlags::NO_HUGE_PAGE) && !mutant!("thp.refusal-ignored");
     let is_wanted = policy == HugePolicy::Always && refusal == HugeRefusal::None
         || is_advised && policy.is_ever() && refusal != HugeRefusal::All;
-    if is_wanted && !is_refused && fits() { Order::HUGE } else { Order::BASE }
+    is_wanted && !is_refused
 }
 
 /// The pages of the block of this order that holds `page`, aligned to its size.

@@ -35,6 +35,7 @@
 //! | [`Policy`], [`PolicyRequest`] | the NUMA nodes that its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy or frozen |
 //! | [`HugePolicy`], [`HugeRefusal`], [`order_to_try`] | which pages may be huge |
+//! | [`HugeSizes`], [`SizePolicy`], [`orders_to_try`], [`OrderSet`] | which sizes between are used where |
 //! | [`may_collapse`], [`refuse_counts`], [`CollapseLimits`] | which base pages may become a huge one |
 //! | [`merge()`], [`joins`], [`reusable_anon`] | when neighbours become one |
 //! | [`split()`], [`cut`], [`change()`], [`Change`] | parts of a mapping; a change to a part of one |
@@ -53,6 +54,7 @@ mod collapse;
 mod decide;
 mod flags;
 mod huge;
+mod huge_sizes;
 mod identity;
 mod policy;
 mod record;
@@ -72,6 +74,8 @@ pub use decide::{Merged, joins, merge, reusable_anon};
 pub use flags::{FlagAdvice, VmaFlags};
 pub(crate) use huge::order_of_fault;
 pub use huge::{HugePolicy, HugeRefusal, order_to_try, pages_of};
+pub(crate) use huge_sizes::orders_of_fault;
+pub use huge_sizes::{HugeSizes, OrderSet, SizePolicy, orders_to_try};
 pub use identity::{AnonId, BackingId, PoolBacking};
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
 pub use record::{MAX_MAPPINGS, TreeGaps, Vma, VmaState, VmaTree};

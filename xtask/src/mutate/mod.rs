@@ -32,6 +32,7 @@ mod list_mapper;
 mod list_memory;
 mod list_pool;
 mod list_rmap;
+mod list_sizes;
 mod list_teardown;
 mod list_thp;
 mod list_walk;
@@ -79,6 +80,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_huge::ALL)
         .chain(list_collapse::ALL)
         .chain(list_thp::ALL)
+        .chain(list_sizes::ALL)
         .chain(list_zero::ALL)
         .chain(list_walk::ALL)
         .chain(list_walkers::ALL)

@@ -11,10 +11,10 @@ use interleaf::space::{
 use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
-use interleaf::units::{Access, NodeMask, VirtAddr, Vpn, VpnRange};
+use interleaf::units::{Access, NodeMask, Order, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
-    CollapseLimits, FlagAdvice, HugePolicy, HugeRefusal, PolicyMode, PolicyRequest, Requester, VmaFlags,
-    ZeroPagePolicy,
+    CollapseLimits, FlagAdvice, HugePolicy, HugeRefusal, HugeSizes, PolicyMode, PolicyRequest, Requester,
+    SizePolicy, VmaFlags, ZeroPagePolicy,
 };
 use interleaf::work::WorkerPool;
 use interleaf_lab::check::library::boot_map;
@@ -74,6 +74,9 @@ fn vms(machine: &Lab) {
     let vm =
         called!(Vm::with_zero_page => vm.with_zero_page(ZeroPagePolicy::Huge)).expect("any policy will do");
     assert_eq!(call!(Vm::zero_page, &vm), Some(ZeroPagePolicy::Huge));
+    let sizes = HugeSizes::all(SizePolicy::Always);
+    let vm = called!(Vm::with_huge_sizes => vm.with_huge_sizes(sizes)).expect("any sizes will do");
+    assert_eq!(call!(Vm::huge_sizes, &vm), Some(sizes));
     call!(Vm::machine, &vm);
     call!(Vm::memory, &vm);
     call!(Vm::shootdown_stats, &vm);
@@ -110,6 +113,11 @@ fn counters() {
         let counters: Counters<'_, Host> =
             call!(Counters::carve, &mut crate::world::Heap, 2).flatten().expect("memory");
         let none: Counters<'_, Host> = Counters::carve(&mut crate::world::Heap, 0).expect("none is enough");
+        for order in [0, 1, 2, 8, 9, 255].map(Order) {
+            let of_size = call!(Counter::anon_fault_alloc, order).expect("an answer");
+            assert_eq!(of_size.is_some(), HugeSizes::index(order).is_some());
+            call!(Counter::anon_fault_fallback, order);
+        }
         for counter in Counter::ALL {
             call!(Counter::name, *counter);
             for counters in [&counters, &none] {

@@ -10,6 +10,7 @@ use interleaf::vma::{
     AnonId, BackingId, FlagAdvice, Policy, PolicyFlags, PolicyMode, PolicyRequest, PoolBacking,
     VmaAttributes, VmaFlags,
 };
+use interleaf::vma::{HugeSizes, OrderSet, SizePolicy};
 use interleaf_lab::machine::host::Host;
 
 /// Calls every function of the floor.
@@ -19,6 +20,7 @@ pub fn run() {
     attributes();
     policies();
     huge_pages();
+    huge_sizes();
     records();
 }
 
@@ -125,6 +127,40 @@ fn policies() {
             }
         }
     }
+}
+
+fn huge_sizes() {
+    use SizePolicy::*;
+    call!(HugeSizes::orders);
+    for policy in [Never, Madvise, Always, Inherit] {
+        let all = call!(HugeSizes::all, policy).expect("any policy will do");
+        assert_eq!(call!(HugeSizes::is_never, all), Some(policy == Never));
+        for order in [0, 1, 2, 8, 9, 15, 16, 255].map(Order) {
+            let is_between = call!(HugeSizes::index, order).expect("an answer").is_some();
+            let sizes = call!(HugeSizes::with, all, order, Always).expect("any order will do");
+            let set = call!(HugeSizes::policy, sizes, order).expect("an answer");
+            assert_eq!(set, if is_between { Always } else { Never });
+            for huge in [HugePolicy::Never, HugePolicy::Madvise, HugePolicy::Always] {
+                call!(SizePolicy::resolve, policy, huge);
+                for one in odd_attributes().step_by(53) {
+                    for page in odd::vpns() {
+                        let refusal = HugeRefusal::None;
+                        let orders = call!(vma::orders_to_try, sizes, huge, refusal, &one, page);
+                        orders_are_sound(orders.expect("orders"), order, one.range, page);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn orders_are_sound(orders: OrderSet, order: Order, mapping: VpnRange, page: Vpn) {
+    let largest = call!(OrderSet::largest, orders).expect("an answer");
+    assert_eq!(call!(OrderSet::is_empty, orders), Some(largest.is_none()));
+    assert!(largest.is_none_or(|largest| mapping.covers(vma::pages_of(largest, page))));
+    let more = call!(OrderSet::with, orders, order).expect("any order will do");
+    let less = call!(OrderSet::without, more, order).expect("any order will do");
+    assert_eq!(call!(OrderSet::contains, less, order), Some(false));
 }
 
 fn huge_pages() {

@@ -27,7 +27,7 @@ use crate::check::processes::{
 use crate::check::setting::Setting;
 use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
-use interleaf::vma::HugePolicy;
+use interleaf::vma::{HugePolicy, HugeSizes};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Result;
@@ -86,9 +86,10 @@ impl Beside {
     ///
     /// # Errors
     /// What this host lacks, or has set otherwise.
-    pub fn new(policy: HugePolicy) -> Result<Self> {
-        let linux = Oracle::with_huge_pages(policy)?;
-        let ours = library_setting(policy);
+    pub fn new(policy: HugePolicy, sizes: HugeSizes) -> Result<Self> {
+        let linux = Oracle::with_huge_pages(policy, sizes)?;
+        let mut ours = library_setting(policy);
+        ours.huge = ours.huge.with_sizes(sizes);
         Ok(Self {
             x86: Library::new(ours.clone(), Path::Speculative)?,
             aarch64: Library::new(ours.clone(), Path::Locked)?,

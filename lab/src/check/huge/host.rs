@@ -2,7 +2,8 @@
 //! the counters that tell where the host's supply has decided.
 
 use crate::check::oracle_host::unfit;
-use interleaf::vma::HugePolicy;
+use interleaf::units::Order;
+use interleaf::vma::{HugePolicy, HugeSizes, SizePolicy};
 use std::fs::{read_dir, read_to_string, write};
 use std::io::Result;
 
@@ -29,8 +30,35 @@ pub fn host_policy() -> Option<HugePolicy> {
         .find(|policy| word_of(*policy) == set)
 }
 
+/// The word of a size's policy.
+fn word_of_size(policy: SizePolicy) -> &'static str {
+    match policy {
+        SizePolicy::Inherit => "inherit",
+        own => word_of(own.resolve(HugePolicy::Never)),
+    }
+}
+
+/// The sizes between that the host may have, and the names of their folders.
+fn size_folders() -> impl Iterator<Item = (Order, String)> {
+    HugeSizes::orders().map(|order| (order, format!("hugepages-{}kB", order.bytes() >> 10)))
+}
+
+/// The host's sizes between now.
+///
+/// # Errors
+/// That the host has none.
+pub fn host_sizes() -> Result<HugeSizes> {
+    let all = [SizePolicy::Never, SizePolicy::Madvise, SizePolicy::Always, SizePolicy::Inherit];
+    size_folders().try_fold(HugeSizes::NEVER, |sizes, (order, folder)| {
+        let set = chosen(&read_to_string(format!("{ROOT}/{folder}/enabled"))?).unwrap_or_default();
+        let policy = all.into_iter().find(|policy| word_of_size(*policy) == set);
+        let policy = policy.ok_or_else(|| unfit(&format!("transparent_hugepage/{folder}: {set}")))?;
+        Ok(sizes.with(order, policy))
+    })
+}
+
 /// Whether the host's huge pages are those that the model describes.
-pub(crate) fn fit(policy: HugePolicy) -> Result<()> {
+pub(crate) fn fit(policy: HugePolicy, sizes: HugeSizes) -> Result<()> {
     let word = word_of(policy);
     if host_policy() != Some(policy) {
         return Err(unfit(&format!("transparent_hugepage/enabled = {word}")));
@@ -42,9 +70,13 @@ pub(crate) fn fit(policy: HugePolicy) -> Result<()> {
         let name = size?.file_name().to_string_lossy().into_owned();
         let Ok(text) = read_to_string(format!("{ROOT}/{name}/enabled")) else { continue };
         let set = chosen(&text).unwrap_or_default();
-        let is_fit = if name == HUGE_SIZE { set == "inherit" || set == word } else { set == "never" };
-        if !is_fit {
-            let wanted = if name == HUGE_SIZE { "inherit" } else { "never" };
+        let order = size_folders().find(|(_, folder)| *folder == name).map(|(order, _)| order);
+        let wanted = match order {
+            _ if name == HUGE_SIZE => "inherit",
+            Some(order) => word_of_size(sizes.policy(order)),
+            None => "never",
+        };
+        if set != wanted && !(name == HUGE_SIZE && set == word) {
             return Err(unfit(&format!("transparent_hugepage/{name}/enabled = {wanted}, not {set}")));
         }
     }
@@ -59,30 +91,45 @@ fn chosen(text: &str) -> Option<String> {
 /// The host's setting, changed as long as this lives.
 #[derive(Debug)]
 pub struct HostSetting {
-    before: Option<HugePolicy>,
+    /// Files, and the words that they had.
+    before: Vec<(String, &'static str)>,
 }
 
 impl HostSetting {
-    /// Sets the host's policy. All processes of the host have it then.
+    /// Sets the host's policies. All processes of the host have them then.
     ///
     /// # Errors
     /// What the host says: only root may.
-    pub fn change(policy: HugePolicy) -> Result<Self> {
-        let before = host_policy().ok_or_else(|| unfit("transparent huge pages"))?;
-        if before == policy {
-            return Ok(Self { before: None });
+    pub fn change(policy: HugePolicy, sizes: HugeSizes) -> Result<Self> {
+        let (before, mut set) = (host_policy(), Self { before: Vec::new() });
+        let before = before.ok_or_else(|| unfit("transparent huge pages"))?;
+        set.replace("enabled".into(), word_of(before), word_of(policy))?;
+        // A host without sizes between has none that are off.
+        let Ok(before) = host_sizes() else {
+            return if sizes.is_never() { Ok(set) } else { Err(unfit("sizes between")) };
+        };
+        for (order, folder) in size_folders() {
+            let words = (word_of_size(before.policy(order)), word_of_size(sizes.policy(order)));
+            set.replace(format!("{folder}/enabled"), words.0, words.1)?;
         }
-        write(format!("{ROOT}/enabled"), word_of(policy))?;
-        Ok(Self { before: Some(before) })
+        Ok(set)
+    }
+
+    fn replace(&mut self, file: String, before: &'static str, word: &str) -> Result<()> {
+        if before != word {
+            write(format!("{ROOT}/{file}"), word)?;
+            self.before.push((file, before));
+        }
+        Ok(())
     }
 }
 
 impl Drop for HostSetting {
     fn drop(&mut self) {
-        if let Some(before) = self.before
-            && let Err(error) = write(format!("{ROOT}/enabled"), word_of(before))
-        {
-            eprintln!("transparent_hugepage/enabled was {}: {error}", word_of(before));
+        for (file, word) in &self.before {
+            if let Err(error) = write(format!("{ROOT}/{file}"), word) {
+                eprintln!("transparent_hugepage/{file} was {word}: {error}");
+            }
         }
     }
 }
@@ -112,6 +159,19 @@ impl HostCounts {
         let count = |line: &str| LACKING.iter().find_map(|name| line.strip_prefix(name)?.parse::<u64>().ok());
         let collapsed = read_to_string(format!("{ROOT}/khugepaged/pages_collapsed"))?;
         let collapsed = collapsed.trim().parse().map_err(|_| unfit("khugepaged/pages_collapsed"))?;
-        Ok(Self { lacking: text.lines().filter_map(count).sum(), collapsed })
+        let lacking: u64 = text.lines().filter_map(count).sum();
+        Ok(Self { lacking: lacking + lacking_sizes(), collapsed })
     }
+}
+
+/// Blocks of sizes between for which there was no memory.
+fn lacking_sizes() -> u64 {
+    let count = |folder: &str, name: &str| -> Option<u64> {
+        read_to_string(format!("{ROOT}/{folder}/stats/{name}")).ok()?.trim().parse().ok()
+    };
+    let lacking = |(_, folder): (Order, String)| {
+        let of = ["anon_fault_fallback", "anon_fault_fallback_charge"].map(|name| count(&folder, name));
+        of.into_iter().flatten().sum::<u64>()
+    };
+    size_folders().map(lacking).sum()
 }

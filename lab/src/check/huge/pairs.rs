@@ -17,7 +17,7 @@ use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Error, MemlockLimit, Path, Vm};
 use interleaf::sync::wait_until;
 use interleaf::units::{Access, CpuId, VirtAddr};
-use interleaf::vma::HugePolicy;
+use interleaf::vma::{HugePolicy, HugeSizes};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -121,17 +121,50 @@ pub fn run_huge_pair<F: Format>(
     pair: (HugeOperation, HugeOperation),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
+    run_pair_with::<F>(pair, (HugePolicy::Always, HugeSizes::NEVER), seeds)
+}
+
+/// As [`run_huge_pair`], with blocks of these sizes and no huge pages.
+///
+/// # Errors
+/// The first seed that went wrong.
+pub fn run_size_pair<F: Format>(
+    pair: (HugeOperation, HugeOperation),
+    sizes: HugeSizes,
+    seeds: Range<u64>,
+) -> Result<u64, Box<Report>> {
+    run_pair_with::<F>(pair, (HugePolicy::Never, sizes), seeds)
+}
+
+/// As [`run_huge_cuts`], with blocks of these sizes and no huge pages.
+///
+/// # Errors
+/// The first seed that went wrong.
+pub fn run_size_cuts<F: Format>(sizes: HugeSizes, seeds: Range<u64>) -> Result<u64, Box<Report>> {
+    run_size_pair::<F>((HugeOperation::InstallAgain, HugeOperation::CutAgain), sizes, seeds)
+}
+
+fn run_pair_with<F: Format>(
+    pair: (HugeOperation, HugeOperation),
+    policies: (HugePolicy, HugeSizes),
+    seeds: Range<u64>,
+) -> Result<u64, Box<Report>> {
     let options = Options { limit_steps: 2_000_000, keep: 80 };
-    let played = explore(seeds, options, move |schedule| scenario::<F>(schedule, pair));
+    let played = explore(seeds, options, move |schedule| scenario::<F>(schedule, policies, pair));
     played.map(|summary| summary.steps)
 }
 
-fn scenario<F: Format>(schedule: &Schedule, pair: (HugeOperation, HugeOperation)) {
+fn scenario<F: Format>(
+    schedule: &Schedule,
+    (policy, sizes): (HugePolicy, HugeSizes),
+    pair: (HugeOperation, HugeOperation),
+) {
     let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
     let path = if schedule.seed().is_multiple_of(3) { Path::Locked } else { Path::Speculative };
     let machine = Machine::<F>::new(&MachineConfig::small(2, FRAMES)).expect("a machine");
     let entered = machine.enter(CpuId(0));
-    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory").with_huge_pages(HugePolicy::Always);
+    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
+    let vm = vm.with_huge_pages(policy).with_huge_sizes(sizes);
     let before = vm.memory().check().expect("frames add up").allocated;
     let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
     drop(entered);

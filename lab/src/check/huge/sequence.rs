@@ -14,7 +14,7 @@ use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Counter, Path, Vm};
 use interleaf::units::CpuId;
-use interleaf::vma::HugePolicy;
+use interleaf::vma::{HugePolicy, HugeSizes};
 
 /// Frames of the machine: all of the arena twice, for a child, and what goes beside.
 const FRAMES: u64 = 12 * HUGE;
@@ -30,6 +30,8 @@ pub struct SequenceCounts {
     pub split: u64,
     /// Blocks allocated for a collapse.
     pub collapsed: u64,
+    /// Blocks of sizes between, installed by faults.
+    pub blocks: u64,
 }
 
 /// The library's setting of an experiment with huge pages.
@@ -44,16 +46,23 @@ pub fn library_setting(policy: HugePolicy) -> Setting {
     }
 }
 
-/// Runs the sequence of the seed on the library, with faults that go `path` and this policy, and on the
-/// model.
+/// Runs the sequence of the seed on the library, with faults that go `path`, this policy and these sizes
+/// between, and on the model.
 ///
 /// # Panics
 /// Where they differ, or something does not add up.
-pub fn run_sequence<F: Format>(seed: u64, path: Path, policy: HugePolicy) -> SequenceCounts {
-    let setting = library_setting(policy);
+pub fn run_sequence<F: Format>(
+    seed: u64,
+    path: Path,
+    policy: HugePolicy,
+    sizes: HugeSizes,
+) -> SequenceCounts {
+    let mut setting = library_setting(policy);
+    setting.huge = setting.huge.with_sizes(sizes);
     let machine = SoftMachine::<Host, F>::new(&MachineConfig::small(1, FRAMES)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory").with_huge_pages(policy);
+    let vm = vm.with_huge_sizes(sizes);
     let before = vm.memory().check().expect("frames add up").allocated;
     {
         let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
@@ -90,6 +99,7 @@ pub fn run_sequence<F: Format>(seed: u64, path: Path, policy: HugePolicy) -> Seq
         installed: totals.get(Counter::ThpFaultAlloc),
         split: totals.get(Counter::ThpSplitPmd),
         collapsed: totals.get(Counter::ThpCollapseAlloc),
+        blocks: HugeSizes::orders().filter_map(Counter::anon_fault_alloc).map(|of| totals.get(of)).sum(),
     }
 }
 

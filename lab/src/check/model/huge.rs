@@ -35,8 +35,10 @@ enum Region {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Regions {
     by_start: BTreeMap<u64, Region>,
-    /// Of pages in tables, those that are parts of huge pages.
+    /// Of pages in tables, those that are parts of huge pages, or of blocks of a size between.
     parts: BTreeMap<u64, u32>,
+    /// The pages of each block of a size between.
+    block_pages: BTreeMap<u32, u64>,
 }
 
 impl Regions {
@@ -81,7 +83,7 @@ impl Regions {
 
 impl Model {
     fn has_huge_pages(&self) -> bool {
-        self.setting.huge.policy != HugePolicy::Never
+        !self.setting.huge.is_never()
     }
 
     fn follows(&self, rule: HugeRules) -> bool {
@@ -144,6 +146,14 @@ impl Model {
         true
     }
 
+    /// Notes that the pages are a block of a size between.
+    pub(super) fn note_block(&mut self, block: Range<u64>) {
+        self.objects.next_block += 1;
+        let number = self.objects.next_block;
+        self.regions.block_pages.insert(number, (block.end - block.start) / PAGE);
+        self.regions.parts.extend(block.step_by(PAGE as usize).map(|page| (page, number)));
+    }
+
     fn install_block(&mut self, region: u64) {
         for page in pages_of(region) {
             let own = Page::Own(Contents::default());
@@ -157,13 +167,18 @@ impl Model {
     }
 
     fn may_be_huge(&self, region: u64) -> bool {
-        let is_wanted = |vma: &Mapping| match self.setting.huge.policy {
+        self.may_be_block(self.setting.huge.policy, &(region..region + HUGE_BYTES))
+    }
+
+    /// Whether the policy of a size lets a store make all pages of the range present.
+    pub(super) fn may_be_block(&self, policy: HugePolicy, range: &Range<u64>) -> bool {
+        let is_wanted = |vma: &Mapping| match policy {
             HugePolicy::Never => false,
             HugePolicy::Madvise => vma.flags.contains(VmFlags::HUGEPAGE),
             HugePolicy::Always => !vma.flags.contains(VmFlags::NOHUGEPAGE),
         };
-        let whole = |vma: &&Mapping| region + HUGE_BYTES <= vma.end;
-        self.mappings.at(region).filter(whole).is_some_and(|vma| vma.object.is_none() && is_wanted(vma))
+        let whole = |vma: &&Mapping| range.end <= vma.end;
+        self.mappings.at(range.start).filter(whole).is_some_and(|vma| vma.object.is_none() && is_wanted(vma))
     }
 
     /// The range loses its private pages.
@@ -224,20 +239,24 @@ impl Model {
                     self.regions.split(region);
                     self.split_block(region, block);
                 }
-                Some(Region::Table) => self.free_parts_in_table(region, part, is_whole),
+                Some(Region::Table) => self.free_parts_in_table(region, part),
                 _ => {}
             }
         }
     }
 
     /// The same where there is a table: a huge page of which not all parts are meant is split.
-    fn free_parts_in_table(&mut self, region: u64, part: &Range<u64>, is_whole: bool) {
+    fn free_parts_in_table(&mut self, region: u64, part: &Range<u64>) {
         let parts = self.regions.parts.range(region..region + HUGE_BYTES);
         let meant: BTreeSet<u32> =
             parts.clone().filter(|(page, _)| part.contains(page)).map(|(_, &block)| block).collect();
-        let is_all = is_whole && meant.len() == 1 && parts.count() as u64 == HUGE_BYTES / PAGE;
+        let is_all = |block: &u32| {
+            let due = self.regions.block_pages.get(block).copied().unwrap_or(HUGE_BYTES / PAGE);
+            parts.clone().filter(|(page, of)| *of == block && part.contains(page)).count() as u64 == due
+        };
+        let meant: Vec<u32> = meant.into_iter().filter(|block| !is_all(block)).collect();
         for block in meant {
-            if !is_all && !self.objects.held_blocks.contains(&block) {
+            if !self.objects.held_blocks.contains(&block) {
                 self.split_block(region, block);
             }
         }

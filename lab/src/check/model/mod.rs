@@ -23,6 +23,7 @@ mod mapping;
 mod place;
 mod policy;
 mod protect;
+mod sizes;
 mod spaces;
 mod unmap;
 

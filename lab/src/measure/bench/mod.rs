@@ -38,6 +38,7 @@ mod paths;
 mod pin;
 mod replay;
 mod rmap;
+mod sizes;
 mod space;
 mod spaces;
 mod sync;
@@ -74,6 +75,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     thp::BENCHMARK,
     collapse::BENCHMARK,
     collapse_beside::BENCHMARK,
+    sizes::BENCHMARK,
     space::BENCHMARK,
     spaces::SCALING,
     systems::BENCHMARK,

@@ -15,7 +15,7 @@ use interleaf::space::{AddressSpace, Layout, Path, Totals, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::tlb::ShootdownStats;
 use interleaf::units::{CpuId, Pfn, PfnRange};
-use interleaf::vma::HugePolicy;
+use interleaf::vma::{HugePolicy, HugeSizes};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -67,6 +67,7 @@ pub struct WorkloadMachine {
     machine: Mutex<TimedMachine>,
     host_cpus: Vec<usize>,
     huge: HugePolicy,
+    sizes: HugeSizes,
 }
 
 impl WorkloadMachine {
@@ -82,12 +83,17 @@ impl WorkloadMachine {
         let regions = vec![PfnRange::new(first, first.add(frames))];
         let config = MachineConfig { nr_cpus: host_cpus.len() as u32, regions, fill: Fill::Dirty };
         let (machine, huge) = (Mutex::new(SoftMachine::new(&config)?), HugePolicy::Never);
-        Ok(Self { machine, host_cpus: host_cpus.to_vec(), huge })
+        Ok(Self { machine, host_cpus: host_cpus.to_vec(), huge, sizes: HugeSizes::NEVER })
     }
 
     /// The same, with huge pages as the policy says.
     pub fn with_huge_pages(self, huge: HugePolicy) -> Self {
         Self { huge, ..self }
+    }
+
+    /// The same, with blocks of these sizes between a base page and a huge page.
+    pub fn with_huge_sizes(self, sizes: HugeSizes) -> Self {
+        Self { sizes, ..self }
     }
 
     /// Runs `show` with the library on this machine.
@@ -102,7 +108,7 @@ impl WorkloadMachine {
         machine.reclaim_memory();
         let machine = &*machine;
         let entered = machine.enter(CpuId(0));
-        let vm = timed_machine::vm_with(machine, self.huge)?;
+        let vm = timed_machine::vm_with_sizes(machine, self.huge, self.sizes)?;
         drop(entered);
         let runner = WorkloadRunner { vm: &vm, host_cpus: &self.host_cpus };
         let before = runner.allocated()?;

@@ -9,6 +9,9 @@
 //!                                  FolioParts ──► a MappedFrame for each frame ──► the leaves of a table
 //! ```
 //!
+//! A block whose frames are to be mapped each by an entry of its own becomes its parts at once
+//! (`into_parts_at`).
+//!
 //! A block in use has one entry, one reference and the record of its first frame; it is *exclusive*. Whatever
 //! would share it, or needs a part of it, splits it before (docs/design/huge-pages.md).
 
@@ -39,8 +42,8 @@ pub struct MappedFolio<'m, M: Machine> {
     order: Order,
 }
 
-/// The frames of a block that is being split, each as what one entry of a base page holds. Those that are not
-/// taken are freed when this is dropped.
+/// The frames of a block that is being split, or was never mapped as one, each as what one entry of a base
+/// page holds. Those that are not taken are freed when this is dropped.
 pub(crate) struct FolioParts<'m, M: Machine> {
     /// Invariant: the frames from `next` to `end` belonged to the block, and are this value's; their
     /// records say nothing of them yet, but for the first frame of the block.
@@ -83,6 +86,16 @@ impl<'m, M: Machine> ZeroedFolio<'m, M> {
     /// birth on.
     pub(crate) fn into_mapped_at(self, birth: Birth) -> MappedFolio<'m, M> {
         self.become_mapped(Some(birth))
+    }
+
+    /// The frames of the block as exclusive user memory, for as many entries of a space that are going to map
+    /// one each: those of the pages from the one of the birth on.
+    pub(crate) fn into_parts_at(self, birth: Birth) -> FolioParts<'m, M> {
+        let folio = ManuallyDrop::new(self);
+        let Self { memory, pfn: first, order } = *folio;
+        memory.meta_of(first).become_first_part(birth);
+        let end = first.add(order.frames());
+        FolioParts { memory, first, next: first, end, lazyfree: false, birth: Some(birth) }
     }
 
     fn become_mapped(self, birth: Option<Birth>) -> MappedFolio<'m, M> {
@@ -133,6 +146,13 @@ impl<'m, M: Machine> MappedFolio<'m, M> {
         let lazyfree = meta.split_first() && !mutant!("split.lazyfree-lost");
         let birth = meta.birth();
         FolioParts { memory, first, next: first, end: first.add(order.frames()), lazyfree, birth }
+    }
+}
+
+impl<M: Machine> FolioParts<'_, M> {
+    /// Number of frames that were not taken yet.
+    pub fn len(&self) -> u64 {
+        self.end.0 - self.next.0
     }
 }
 

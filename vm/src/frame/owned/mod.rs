@@ -37,6 +37,7 @@ mod unhooked_lists;
 pub use folio::Folio;
 pub(crate) use frame_ref::UserFrame;
 pub use frame_ref::{FrameRef, MappedFrame, PinnedFrame};
+pub(crate) use mapped_folio::FolioParts;
 pub use mapped_folio::{MappedFolio, ZeroedFolio};
 pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot};
 pub(crate) use partial_folio::PartialFolio;

@@ -1,7 +1,8 @@
 //! Records of a block of user memory that one huge entry maps.
 //!
 //! Only the record of the first frame is written; those of the others stay as they were in the block when
-//! it was free: zero, or *cached*. No entry and no walk leads to them, until the block is split.
+//! it was free: zero, or *cached*. No entry and no walk leads to them, until the block is split. A block of
+//! a size between is split from the start: no entry maps more than a frame of it.
 
 use super::{Birth, FrameMeta, FrameState, Kind};
 use crate::machine::Cpu;
@@ -33,11 +34,24 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::restoring).is_some()
     }
 
-    /// Makes another frame of a block that is being split exclusive user memory that one entry is going to
-    /// map, where the block's birth says. Nobody else reads the record: no entry has led to it yet.
+    /// Makes the first frame of a block that was just taken exclusive user memory that one entry is going to
+    /// map, of its own: the other records are written next ([`become_part`](Self::become_part)).
+    pub(in crate::frame) fn become_first_part(&self, birth: Birth) {
+        debug_assert_eq!(self.state().kind(), Kind::Taken, "a block is put to use twice");
+        debug_assert_eq!((self.mapcount(), self.pincount()), (0, 0), "counts of a block just taken");
+        self.write_part(false, Some(birth));
+    }
+
+    /// Makes another frame of a block exclusive user memory that one entry is going to map, where the block's
+    /// birth says. Nobody else reads the record: no entry has led to it yet.
     pub(in crate::frame) fn become_part(&self, lazyfree: bool, birth: Option<Birth>) {
         debug_assert!(self.state().may_lie_inside(), "the record of a frame inside a block");
         debug_assert_eq!((self.mapcount(), self.pincount()), (0, 0), "counts of a frame inside a block");
+        self.write_part(lazyfree, birth);
+    }
+
+    /// Plain stores: only the caller knows the frame.
+    fn write_part(&self, lazyfree: bool, birth: Option<Birth>) {
         self.set_birth(birth);
         self.set_mapcount(1);
         // Release: a getter that sees the new kind sees the mapcount and the birth.

@@ -122,7 +122,13 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
         Decision::Refuse => return Err(Fallback::VmaNotSupported),
         Decision::MapFrame | Decision::ReplaceZeroPage => {
             prepared.set_placement(vma, page);
-            prepared.allocate_frame()?;
+            if prepared.lacks_frame() {
+                let is_first_store = decision == Decision::MapFrame && fault.access == Access::Write;
+                if !vm.huge_sizes.is_never() && is_first_store && context.install_block(&entry, prepared)? {
+                    return Ok(());
+                }
+                prepared.allocate_frame()?;
+            }
         }
         Decision::MapBacking => prepared.find_backing(vma, page, &reading)?,
         Decision::AllowWrite(_) => prepared.prepare_copy(vma, page, entry.entry())?,

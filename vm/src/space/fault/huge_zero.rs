@@ -19,7 +19,8 @@
 use super::attempt::{FaultContext, Proof};
 use super::huge::HugeUse;
 use super::install::{Decision, FaultInputs, Install};
-use super::prepare::{Prepared, PreparedHuge};
+use super::prepare::Prepared;
+use super::prepare_block::PreparedHuge;
 use super::{Fallback, Fault};
 use crate::frame::{NoHugeZero, Priority, Taken};
 use crate::machine::{Entry, Machine, Marker};

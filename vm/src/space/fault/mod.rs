@@ -6,7 +6,9 @@
 //! | `attempt` | one attempt: the steps in their order |
 //! | `proof` | why the mapping that an attempt has found may be trusted |
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
+//! | `prepare_block` | the same for blocks of frames |
 //! | `huge` | huge pages: installing one, and what is done at a huge leaf |
+//! | `sizes` | sizes between a base page and a huge page: installing a block of frames |
 //! | `huge_zero` | the huge zero page: mapping it, and what is done at a leaf of it |
 //! | `pool` | the reserved pool: installing one of its pages, and what is done at one |
 //! | `install` | how to change the entry, a pure function; its write, under the table's lock |
@@ -23,8 +25,10 @@ mod huge_zero;
 mod install;
 mod pool;
 mod prepare;
+mod prepare_block;
 mod proof;
 mod result;
+mod sizes;
 #[cfg(test)]
 mod tests;
 
@@ -68,8 +72,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub fn fault(&self, fault: Fault) -> Result<Outcome, FaultError> {
         let vm = self.vm;
         let mut prepared = Prepared::new(vm);
-        // What is zeroed early is zeroed for nothing where a frame is copied.
-        if fault.access == Access::Write && !self.fork.was_forked() {
+        // What is zeroed early is zeroed for nothing where a frame is copied, or a block installed.
+        if fault.access == Access::Write && !self.fork.allocates_late() {
             prepared.allocate_early();
         }
         let (outcome, first) = match self.path {

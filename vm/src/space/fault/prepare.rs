@@ -6,26 +6,26 @@ use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef, MappedFrame, P
 use crate::frame::{Birth, PoolFolio, PoolTake, ZeroedFolio, ZeroedFrame};
 use crate::machine::{Entry, Machine};
 use crate::object::FillError;
-use crate::space::{Counter, Vm};
+use crate::space::Vm;
 use crate::sync::ReadGuard;
-use crate::units::{Order, PageSize, Vpn};
-use crate::vma::Vma;
+use crate::units::{PageSize, Vpn};
+use crate::vma::{OrderSet, Vma};
 use core::fmt;
 
 /// Frames and tables prepared for a fault. Those not used when the fault ends are freed.
 pub struct Prepared<'v, M: Machine> {
-    vm: &'v Vm<'v, M>,
+    pub(super) vm: &'v Vm<'v, M>,
     /// Where the frame is to come from.
-    placement: FramePlacement,
+    pub(super) placement: FramePlacement,
     /// A zeroed frame.
     frame: Option<ZeroedFrame<'v, M>>,
     /// An empty table.
     table: Option<TableFrame<'v, M>>,
-    rare: Rare<'v, M>,
+    pub(super) rare: Rare<'v, M>,
 }
 
 /// What the rarer faults prepare; no fault needs two of these at once.
-enum Rare<'v, M: Machine> {
+pub(super) enum Rare<'v, M: Machine> {
     Nothing,
     /// A backing's frame, with a reference for the entry to be installed.
     Backing(FrameRef<'v, M>),
@@ -41,23 +41,18 @@ enum Rare<'v, M: Machine> {
     HugeLacking,
     /// The last attempt was about to map the huge zero page, and there was none.
     HugeZeroWanted,
+    /// The last attempt was about to install a block of one of these orders, and there was none.
+    BlockWanted(OrderSet),
+    /// A block of a size between, to be mapped by base pages.
+    Block(ZeroedFolio<'v, M>),
+    /// There was no block of any size between: the fault gets a base page.
+    BlockLacking,
     /// The last attempt was about to install a page of the reserved pool, and none was prepared.
     PoolWanted(PageSize, PoolTake),
     /// A page of the reserved pool.
     Pool(PoolFolio<'v, M>),
     /// The reserved pool had none, by this right.
     PoolLacking(PoolTake),
-}
-
-/// What is prepared for a huge page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PreparedHuge {
-    /// Nothing yet.
-    Nothing,
-    /// A block.
-    Ready,
-    /// There was none.
-    Lacking,
 }
 
 /// Attempts run in a read section and never wait, so they leave the last frames to callers that may.
@@ -104,11 +99,17 @@ impl<'v, M: Machine> Prepared<'v, M> {
         if self.placement != placement && self.has_copy() {
             self.rare = Rare::CopyWanted;
         }
-        let is_block = self.huge() == PreparedHuge::Ready || matches!(self.rare, Rare::Pool(_));
+        let is_block = matches!(self.rare, Rare::Huge(_) | Rare::Block(_) | Rare::Pool(_));
         if self.placement != placement && is_block {
             self.rare = Rare::Nothing;
         }
         self.placement = placement;
+    }
+
+    /// Whether no zeroed frame is prepared.
+    #[inline(always)]
+    pub fn lacks_frame(&self) -> bool {
+        self.frame.is_none()
     }
 
     /// Allocates a zeroed frame, unless one is prepared.
@@ -118,7 +119,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
             self.frame = self.vm.memory.alloc_zeroed_from(self.placement, AT_ONCE);
             if self.frame.is_none() {
                 // A zeroed frame is waited for, and no other.
-                if !matches!(self.rare, Rare::HugeLacking) {
+                if !matches!(self.rare, Rare::HugeLacking | Rare::BlockLacking) {
                     self.rare = Rare::Nothing;
                 }
                 return Err(Fallback::NoMemory);
@@ -166,85 +167,11 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
-    /// What is prepared for a huge page.
-    pub fn huge(&self) -> PreparedHuge {
-        match self.rare {
-            Rare::Huge(_) => PreparedHuge::Ready,
-            Rare::HugeLacking => PreparedHuge::Lacking,
-            _ => PreparedHuge::Nothing,
-        }
-    }
-
-    /// Whether a block for a huge page is prepared; `false` where none is to be had, and the fault makes do
-    /// with a base page. Takes no lock and allocates nothing: where no zone has a block, that is said at
-    /// once, without another attempt.
-    ///
-    /// # Errors
-    /// [`Fallback::HugeUnprepared`] where one is to be allocated before the next attempt.
-    pub fn has_huge(&mut self) -> Result<bool, Fallback> {
-        match self.huge() {
-            PreparedHuge::Ready => Ok(true),
-            PreparedHuge::Lacking => Ok(false),
-            PreparedHuge::Nothing if self.vm.memory.may_have_huge_block(self.placement) => {
-                self.rare = Rare::HugeWanted;
-                Err(Fallback::HugeUnprepared)
-            }
-            PreparedHuge::Nothing => {
-                self.note_lack_of_huge();
-                Ok(false)
-            }
-        }
-    }
-
-    fn note_lack_of_huge(&mut self) {
-        self.vm.count(Counter::ThpFaultFallback);
-        self.rare = Rare::HugeLacking;
-    }
-
-    /// Allocates a block for a huge page, if the last attempt wanted one; where none is free, the next one
-    /// makes do with a base page. Called with no lock held and outside any read section: a block takes as
-    /// long to zero as hundreds of faults.
-    #[cold]
-    #[inline(never)]
-    pub fn prepare_huge(&mut self) {
-        if !matches!(self.rare, Rare::HugeWanted) {
-            return;
-        }
-        match self.vm.memory.alloc_zeroed_folio(self.placement, Order::HUGE) {
-            Some(folio) => self.rare = Rare::Huge(folio),
-            None => self.note_lack_of_huge(),
-        }
-    }
-
-    /// Notes that the huge zero page is wanted, and is to be allocated.
-    pub fn want_huge_zero(&mut self) {
-        self.rare = Rare::HugeZeroWanted;
-    }
-
-    /// Whether the last attempt wanted the huge zero page.
-    pub fn wants_huge_zero(&self) -> bool {
-        matches!(self.rare, Rare::HugeZeroWanted)
-    }
-
-    /// Notes whether there is a huge zero page now; where there is none, the next attempt makes do with a
-    /// small one.
-    pub fn note_huge_zero(&mut self, is_there: bool) {
-        self.rare = if is_there { Rare::Nothing } else { Rare::HugeLacking };
-    }
-
     /// Ends the fault: frees what was prepared and not used, which is seldom anything.
     #[inline(always)]
     pub fn finish(self) {
         let is_empty = self.frame.is_none() && self.table.is_none() && matches!(self.rare, Rare::Nothing);
         if is_empty { core::mem::forget(self) } else { drop(self) }
-    }
-
-    /// Takes the block for a huge page.
-    pub fn take_huge(&mut self) -> Option<ZeroedFolio<'v, M>> {
-        match core::mem::replace(&mut self.rare, Rare::Nothing) {
-            Rare::Huge(folio) => Some(folio),
-            _ => None,
-        }
     }
 
     /// Whether a page of the reserved pool is prepared, of this size and by this right; `false` where there
@@ -390,10 +317,12 @@ impl<M: Machine> fmt::Debug for Prepared<'_, M> {
         let rare: &dyn fmt::Debug = match &self.rare {
             Rare::Backing(frame) => frame,
             Rare::Copy(frame) => frame,
-            Rare::Huge(folio) => folio,
+            Rare::Huge(folio) | Rare::Block(folio) => folio,
             Rare::Nothing | Rare::CopyWanted => &"no other",
             Rare::HugeWanted | Rare::HugeZeroWanted => &"a huge page is wanted",
             Rare::HugeLacking | Rare::PoolLacking(_) => &"no huge page",
+            Rare::BlockWanted(_) => &"a block is wanted",
+            Rare::BlockLacking => &"no block",
             Rare::PoolWanted(..) => &"a page of the pool is wanted",
             Rare::Pool(folio) => folio,
         };

@@ -44,7 +44,7 @@ pub enum Fallback {
     Forking,
     /// The frame has to be copied, and none was prepared for that.
     CowUnprepared,
-    /// A huge page is wanted, and no block was prepared for that.
+    /// A huge page, or a block of a size between, is wanted, and none was prepared for that.
     HugeUnprepared,
     /// The reserved pool has no huge page for the entry: an error, if the space's lock is held.
     PoolEmpty,

@@ -6,6 +6,8 @@ mod attributes;
 mod check;
 #[cfg(not(loom))]
 mod flags;
+#[cfg(not(loom))]
+mod huge_sizes;
 #[cfg(loom)]
 mod loom_record;
 #[cfg(not(loom))]

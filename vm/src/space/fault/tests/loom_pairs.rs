@@ -15,7 +15,7 @@ use crate::sync::testing::run_model;
 use crate::sync::testing::thread;
 use crate::table::walk;
 use crate::units::{Access, Level, Rights, Vpn};
-use crate::vma::{HugePolicy, VmaFlags};
+use crate::vma::{HugePolicy, HugeSizes, VmaFlags};
 use core::cell::Cell;
 use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
@@ -43,10 +43,21 @@ pub(super) fn explore_pair(pair: Pair) -> [usize; 2] {
 
 /// As [`explore_pair`], on a machine of `frames` frames, with this policy, and with so many preemptions.
 pub(super) fn explore_pair_on(pair: Pair, frames: u64, policy: HugePolicy, preemptions: usize) -> [usize; 2] {
+    explore_pair_with(pair, frames, (policy, HugeSizes::NEVER), preemptions)
+}
+
+/// As [`explore_pair_on`], with blocks of these sizes.
+pub(super) fn explore_pair_with(
+    pair: Pair,
+    frames: u64,
+    (policy, sizes): (HugePolicy, HugeSizes),
+    preemptions: usize,
+) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(preemptions, move || {
         with_leaked(Tests::of_format(frames, 2), |machine| {
-            let vm = Vm::new(machine, boot_map(machine)).unwrap().with_huge_pages(policy);
+            let vm = Vm::new(machine, boot_map(machine)).unwrap();
+            let vm = vm.with_huge_pages(policy).with_huge_sizes(sizes);
             with_leaked(vm, |vm| {
                 let before = Cell::new(0);
                 with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {

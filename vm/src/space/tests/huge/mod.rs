@@ -9,6 +9,8 @@ mod mishaps;
 mod random;
 mod resident;
 mod rmap;
+mod sizes;
+mod sizes_lack;
 mod zero;
 
 use super::world::{PAGE, boot_map, space_of};
@@ -17,7 +19,7 @@ use crate::machine::{Entry, Leaf};
 use crate::space::{AddressSpace, Counter, Fault, MapRequest, Place, Vm};
 use crate::table::walk;
 use crate::units::{Access, Level, PageSize, Rights, VirtAddr, Vpn, VpnRange};
-use crate::vma::{HugePolicy, ZeroPagePolicy};
+use crate::vma::{HugePolicy, HugeSizes, ZeroPagePolicy};
 
 type TestSpace<'v> = AddressSpace<'v, TestMachine>;
 type TestVm<'m> = Vm<'m, TestMachine>;
@@ -38,8 +40,26 @@ fn with_policies(
     (policy, zero): (HugePolicy, ZeroPagePolicy),
     test: impl FnOnce(&TestVm<'_>, TestSpace<'_>),
 ) {
+    with_sizes_and_policies(frames, (policy, zero, HugeSizes::NEVER), test);
+}
+
+/// As [`with_frames`], with blocks of sizes between.
+fn with_sizes(
+    frames: u64,
+    (policy, sizes): (HugePolicy, HugeSizes),
+    test: impl FnOnce(&TestVm<'_>, TestSpace<'_>),
+) {
+    with_sizes_and_policies(frames, (policy, ZeroPagePolicy::Small, sizes), test);
+}
+
+fn with_sizes_and_policies(
+    frames: u64,
+    (policy, zero, sizes): (HugePolicy, ZeroPagePolicy, HugeSizes),
+    test: impl FnOnce(&TestVm<'_>, TestSpace<'_>),
+) {
     let machine = TestMachine::with_cpus(frames, 2);
-    let vm = Vm::new(&machine, boot_map(&machine)).unwrap().with_huge_pages(policy).with_zero_page(zero);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
+    let vm = vm.with_huge_pages(policy).with_zero_page(zero).with_huge_sizes(sizes);
     let allocated = || {
         vm.trim();
         vm.memory().check().unwrap().allocated

@@ -1,0 +1,187 @@
+//! Sizes between a base page and a huge page: which blocks of frames a write fault may install at once, as
+//! plain functions. (Linux: multi-size THP, `/sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled`.)
+
+use super::huge::allows;
+use super::{HugePolicy, HugeRefusal, Vma, VmaAttributes, VmaFlags, pages_of};
+use crate::machine::Cpu;
+use crate::units::{Order, Vpn, VpnRange};
+use core::fmt;
+
+/// When private memory gets blocks of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u32)]
+pub enum SizePolicy {
+    /// Never.
+    #[default]
+    Never = 0,
+    /// In mappings with [`VmaFlags::HUGE_PAGE`].
+    Madvise = 1,
+    /// In all mappings but those with [`VmaFlags::NO_HUGE_PAGE`].
+    Always = 2,
+    /// As the policy of huge pages says.
+    Inherit = 3,
+}
+
+/// The policies of all sizes between: 16, 32, 64, 128, 256, 512 KiB and 1 MiB, of the orders 2 to 8. Two bits
+/// for each order, from bit `2 * order` on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct HugeSizes(u32);
+
+/// A set of block orders: bit `n` for order `n`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct OrderSet(u16);
+
+impl SizePolicy {
+    /// The policy of the size, where that of huge pages is `huge`.
+    pub const fn resolve(self, huge: HugePolicy) -> HugePolicy {
+        match self {
+            Self::Never => HugePolicy::Never,
+            Self::Madvise => HugePolicy::Madvise,
+            Self::Always => HugePolicy::Always,
+            Self::Inherit => huge,
+        }
+    }
+}
+
+impl HugeSizes {
+    /// No size but base pages and huge pages.
+    pub const NEVER: Self = Self(0);
+    /// The smallest size between: 16 KiB. (Linux has none of 8 KiB for anonymous memory.)
+    pub const SMALLEST: Order = Order(2);
+    /// The largest: 1 MiB.
+    pub const LARGEST: Order = Order(8);
+
+    /// The sizes, upwards.
+    pub fn orders() -> impl DoubleEndedIterator<Item = Order> {
+        (Self::SMALLEST.0..=Self::LARGEST.0).map(Order)
+    }
+
+    /// The number of the size, from the smallest on; `None` where the order is of none between.
+    pub const fn index(order: Order) -> Option<usize> {
+        let is_between = Self::SMALLEST.0 <= order.0 && order.0 <= Self::LARGEST.0;
+        if is_between { Some((order.0 - Self::SMALLEST.0) as usize) } else { None }
+    }
+
+    /// All sizes with this policy.
+    pub fn all(policy: SizePolicy) -> Self {
+        Self::orders().fold(Self::NEVER, |sizes, order| sizes.with(order, policy))
+    }
+
+    /// The same, but for the size of this order; unchanged where it is none between.
+    #[must_use]
+    pub const fn with(self, order: Order, policy: SizePolicy) -> Self {
+        match Self::index(order) {
+            Some(_) => Self(self.0 & !(3 << (2 * order.0)) | (policy as u32) << (2 * order.0)),
+            None => self,
+        }
+    }
+
+    /// The policy of the size of this order: [`SizePolicy::Never`] where it is none between.
+    pub const fn policy(self, order: Order) -> SizePolicy {
+        match Self::index(order) {
+            Some(_) => match self.0 >> (2 * order.0) & 3 {
+                0 => SizePolicy::Never,
+                1 => SizePolicy::Madvise,
+                2 => SizePolicy::Always,
+                _ => SizePolicy::Inherit,
+            },
+            None => SizePolicy::Never,
+        }
+    }
+
+    /// Whether no size is ever used, whatever the policy of huge pages.
+    #[inline(always)]
+    pub const fn is_never(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl OrderSet {
+    /// No order.
+    pub const EMPTY: Self = Self(0);
+
+    /// Whether the set has no order.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the order is in the set.
+    pub const fn contains(self, order: Order) -> bool {
+        self.0 & bit_of(order) != 0
+    }
+
+    /// The same with one more order, if that is at most 15: none beyond is.
+    #[must_use]
+    pub const fn with(self, order: Order) -> Self {
+        Self(self.0 | bit_of(order))
+    }
+
+    /// The same without an order.
+    #[must_use]
+    pub const fn without(self, order: Order) -> Self {
+        Self(self.0 & !bit_of(order))
+    }
+
+    /// The largest order of the set.
+    pub const fn largest(self) -> Option<Order> {
+        if self.is_empty() { None } else { Some(Order(self.0.ilog2() as u8)) }
+    }
+}
+
+/// The bit of an order; none beyond the set's.
+const fn bit_of(order: Order) -> u16 {
+    if (order.0 as u32) < u16::BITS { 1 << order.0 } else { 0 }
+}
+
+/// The orders of the blocks, of a size between, that a write at `page` of the mapping may install, whose
+/// entry and the entries of the block's other pages are absent. The largest is tried first.
+///
+/// A block lies in one mapping, of private anonymous memory that may be accessed.
+pub fn orders_to_try(
+    sizes: HugeSizes,
+    policy: HugePolicy,
+    refusal: HugeRefusal,
+    vma: &VmaAttributes,
+    page: Vpn,
+) -> OrderSet {
+    let fits = |pages| vma.is_private_anonymous() && vma.range.covers(pages);
+    orders_where(sizes, policy, refusal, vma.flags, page, fits)
+}
+
+/// As [`orders_to_try`], of a record.
+pub(crate) fn orders_of_fault<C: Cpu>(
+    sizes: HugeSizes,
+    policy: HugePolicy,
+    refusal: HugeRefusal,
+    vma: &Vma<C>,
+    page: Vpn,
+) -> OrderSet {
+    let fits = |pages| vma.is_private_anonymous() && vma.range().covers(pages);
+    orders_where(sizes, policy, refusal, vma.flags(), page, fits)
+}
+
+fn orders_where(
+    sizes: HugeSizes,
+    policy: HugePolicy,
+    refusal: HugeRefusal,
+    flags: VmaFlags,
+    page: Vpn,
+    fits: impl Fn(VpnRange) -> bool,
+) -> OrderSet {
+    let is_wanted = |order: &Order| allows(sizes.policy(*order).resolve(policy), refusal, flags);
+    let wanted = HugeSizes::orders().filter(is_wanted);
+    let fits = |order: &Order| mutant!("sizes.mapping-ignored") || fits(pages_of(*order, page));
+    wanted.filter(fits).fold(OrderSet::EMPTY, OrderSet::with)
+}
+
+impl fmt::Debug for HugeSizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(Self::orders().map(|order| (order, self.policy(order)))).finish()
+    }
+}
+
+impl fmt::Debug for OrderSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries((0..u16::BITS as u8).map(Order).filter(|&order| self.contains(order))).finish()
+    }
+}
