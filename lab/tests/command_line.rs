@@ -37,6 +37,7 @@ fn every_small_command() -> Vec<Vec<String>> {
         "fault mapper --rounds 1 --mib 1 --cpus 1".to_string(),
         "init --memory 256M --threads 1 --runs 2".to_string(),
         "check pairs --seeds 1".to_string(),
+        "check walkers --seeds 1 --with Scan --format x86-64,riscv".to_string(),
         "check stress --rounds 1 --tasks 2".to_string(),
         "check fuzz --executions 50 --only parse --seed 3".to_string(),
         format!("replay {traces}/sqlite.trace {traces}/churn.trace"),
@@ -205,12 +206,16 @@ fn one_figure_can_be_taken_alone() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
-    let cases: [&[&str]; 30] = [
+    let cases: [&[&str]; 34] = [
         &["zero", "--memory", "6M"],
         &["zero", "--rounds", "0"],
         &["check", "pairs", "--seeds", "0"],
         &["check", "pairs", "--seeds", "2", "--first", "18446744073709551614"],
         &["check", "pairs", "--seeds", "18446744073709551615", "--first", "7"],
+        &["check", "walkers", "--seeds", "0"],
+        &["check", "walkers", "--seeds", "2", "--first", "18446744073709551614"],
+        &["check", "walkers", "--seeds", "1", "--with", "nothing"],
+        &["check", "pairs", "--seeds", "1", "--with", "nothing"],
         &["check", "stress", "--rounds", "0"],
         &["fault", "page_fault2"],
         &["init", "--memory", "64"],

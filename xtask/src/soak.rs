@@ -60,6 +60,11 @@ const SOAKS: &[Soak] = &[
         what: "1 000 seeds of every pair of operations",
         arguments: &["run", "--release", "--", "check", "pairs", "--seeds", "1000"],
     },
+    Soak {
+        name: "walkers",
+        what: "1 000 seeds of every walker beside every writer, in three formats",
+        arguments: &["run", "--release", "--", "check", "walkers", "--seeds", "1000"],
+    },
     Soak { name: "mutations", what: "every breakage, each noticed", arguments: &["xtask", "mutate"] },
     Soak {
         name: "valgrind",

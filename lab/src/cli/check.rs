@@ -1,5 +1,6 @@
-//! `interleaf check pairs|stress|fuzz|oracle`: many schedules of two operations, many threads for a while,
-//! random cases (`fuzz.rs`), or the host's Linux (`oracle.rs`).
+//! `interleaf check pairs|walkers|stress|fuzz|oracle`: many schedules of two operations, or of a walker beside
+//! writers (`walkers.rs`), many threads for a while, random cases (`fuzz.rs`), or the host's Linux
+//! (`oracle.rs`).
 
 use crate::check::pairs::{Operation, all, run_pair};
 use crate::check::stress::{self, Done, Length, MOST_TASKS, StressConfig};
@@ -33,6 +34,8 @@ enum What {
     Oracle(super::oracle::Args),
     /// Tasks that do everything at once, on real threads; then everything is recounted
     Stress(Stress),
+    /// Every walker beside every pair of writers, on the seeded machine; some stop anywhere for ever
+    Walkers(super::walkers::Args),
 }
 
 /// The arguments of `interleaf check pairs`.
@@ -88,7 +91,7 @@ struct Stress {
 }
 
 /// What was played. The field names are the JSON's and stay.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct Played {
     pairs: u64,
     seeds_per_pair: u64,
@@ -109,50 +112,73 @@ pub fn run(args: Args) -> Result<(), Failure> {
         What::Oracle(args) => super::oracle::run(&args),
         What::Pairs(args) => pairs(&args),
         What::Stress(args) => stress(&args),
+        What::Walkers(args) => super::walkers::run(&args),
     }
 }
 
 /// Plays all pairs, on as many threads as there are CPUs.
 fn pairs(args: &Pairs) -> Result<(), Failure> {
-    let seeds = args.seeds()?;
+    let seeds = seeds_from(args.first, args.seeds)?;
     let start = Instant::now();
     let chosen = args.chosen()?;
     let progress = Progress::new(args.output, chosen.len());
-    let left = Mutex::new(chosen.into_iter());
-    let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || -> Result<Played, Failure> {
-        let mut played = Played::default();
-        while let Some(pair) = take() {
-            progress.step(&format!("{:?} against {:?}", pair.0, pair.1));
-            let steps = match args.format {
-                Tables::X86_64 => run_pair::<X86_64>(pair, seeds.clone()),
-                Tables::Aarch64 => run_pair::<Aarch64>(pair, seeds.clone()),
-            };
-            played.steps += steps.map_err(|trouble| Failure::check(trouble.to_string()))?;
-            played.pairs += 1;
-        }
-        Ok(played)
+    let play = |pair: (Operation, Operation)| -> Result<u64, Failure> {
+        progress.step(&format!("{:?} against {:?}", pair.0, pair.1));
+        let steps = match args.format {
+            Tables::X86_64 => run_pair::<X86_64>(pair, seeds.clone()),
+            Tables::Aarch64 => run_pair::<Aarch64>(pair, seeds.clone()),
+        };
+        steps.map_err(|trouble| Failure::check(trouble.to_string()))
     };
-    let threads = Options::full().cpus.len().max(1);
-    let parts: Result<Vec<_>, _> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().map(|worker| worker.join().expect("troubles are told, not thrown")).collect()
-    });
-    let sum = |sum: Played, part: &Played| Played {
-        pairs: sum.pairs + part.pairs,
-        steps: sum.steps + part.steps,
-        ..sum
-    };
+    let steps = on_all_cpus(chosen, play)?;
     progress.done();
-    let none =
-        Played { seeds_per_pair: args.seeds, seconds: start.elapsed().as_secs_f64(), ..Played::default() };
-    args.output.emit(&parts?.iter().fold(none, sum), |played| {
+    let played = Played {
+        pairs: steps.len() as u64,
+        seeds_per_pair: args.seeds,
+        steps: steps.iter().sum(),
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    args.output.emit(&played, |played| {
         let Played { pairs, seeds_per_pair, steps, seconds } = played;
         format!(
             "{pairs} pairs, {seeds_per_pair} seeds each, {steps} steps in {seconds:.0} s: \
              every outcome is that of some order"
         )
     })
+}
+
+/// Does each piece of work, on as many threads as there are CPUs; returns the results in the order of the
+/// work.
+pub(super) fn on_all_cpus<T: Send, R: Send>(
+    work: Vec<T>,
+    act: impl Fn(T) -> Result<R, Failure> + Sync,
+) -> Result<Vec<R>, Failure> {
+    let left = Mutex::new(work.into_iter().enumerate());
+    let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let all = || -> Result<Vec<(usize, R)>, Failure> {
+        let mut done = Vec::new();
+        while let Some((at, piece)) = take() {
+            done.push((at, act(piece)?));
+        }
+        Ok(done)
+    };
+    let threads = Options::full().cpus.len().max(1);
+    let parts: Result<Vec<_>, _> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(&all)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("troubles are told, not thrown")).collect()
+    });
+    let mut done: Vec<_> = parts?.into_iter().flatten().collect();
+    done.sort_by_key(|&(at, _)| at);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
+/// The seeds to play, at least one.
+pub(super) fn seeds_from(first: u64, seeds: u64) -> Result<Range<u64>, Failure> {
+    match first.checked_add(seeds) {
+        Some(end) if end > first => Ok(first..end),
+        Some(_) => Err(Failure::usage("--seeds 0 plays nothing: at least 1")),
+        None => Err(Failure::usage(format!("--first {first} --seeds {seeds}: seeds end at {}", u64::MAX))),
+    }
 }
 
 /// Runs the tasks, once with faults that speculate and once with faults that take the lock.
@@ -186,18 +212,6 @@ impl Pairs {
             return Err(Failure::usage(format!("--with {name}: one of {:?}", Operation::ALL)));
         };
         Ok(all().filter(|&(a, b)| a == wanted || b == wanted).collect())
-    }
-
-    /// The seeds to play, at least one.
-    fn seeds(&self) -> Result<Range<u64>, Failure> {
-        let Pairs { first, seeds, .. } = *self;
-        match first.checked_add(seeds) {
-            Some(end) if end > first => Ok(first..end),
-            Some(_) => Err(Failure::usage("--seeds 0 plays nothing: at least 1")),
-            None => {
-                Err(Failure::usage(format!("--first {first} --seeds {seeds}: seeds end at {}", u64::MAX)))
-            }
-        }
     }
 }
 

@@ -21,6 +21,7 @@ pub mod replay;
 pub mod teardown;
 pub mod tour;
 pub mod trace;
+pub mod walkers;
 pub mod zero;
 
 use crate::error::Failure;
@@ -48,7 +49,7 @@ enum Command {
     Bench(bench::Args),
     /// Boot the kernel in an emulator, and run a program in it
     Boot(boot::Args),
-    /// Play pairs of operations under many schedules, or many tasks at once
+    /// Play pairs of operations, or walkers beside writers, under many schedules; or many tasks at once
     Check(check::Args),
     /// Say what this machine lacks, and how to get it
     Doctor(doctor::Args),
@@ -104,14 +105,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Name and one line of description of every subcommand, as `--help` shows them.
+/// Name and one line of description of every subcommand, as `--help` shows them; then those of the
+/// subcommands that it has itself.
 pub fn every() -> Vec<(String, String)> {
     use clap::CommandFactory;
-    let line = Line::command();
-    let describe = |c: &clap::Command| {
-        (c.get_name().to_string(), c.get_about().map(ToString::to_string).unwrap_or_default())
+    let about = |c: &clap::Command| c.get_about().map(ToString::to_string).unwrap_or_default();
+    let described = |c: &clap::Command| {
+        let name = c.get_name().to_string();
+        let part = |part: &clap::Command| (format!("{name} {}", part.get_name()), about(part));
+        let parts: Vec<_> = c.get_subcommands().map(part).collect();
+        [(name.clone(), about(c))].into_iter().chain(parts)
     };
-    line.get_subcommands().map(describe).collect()
+    Line::command().get_subcommands().flat_map(described).collect()
 }
 
 /// Whether `text`, starting with `interleaf`, is a line that is understood; a benchmark that it names must

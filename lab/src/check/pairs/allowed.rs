@@ -2,7 +2,7 @@
 
 use super::Operation;
 use super::operations::{BASE, FAR, PAGES, Step, Variation, setup, subject, touches};
-use crate::check::calls::{Call, CallResult, MapLine, PAGE, PageState, advice};
+use crate::check::calls::{Call, CallResult, Errno, MapLine, PAGE, PageState, advice};
 use crate::check::model::{Mapping, Spaces};
 use crate::check::setting::Setting;
 use std::collections::HashSet;
@@ -29,6 +29,9 @@ enum Atom {
     /// One page of a call. Once a page fails the rest is left out and its error is the result; success is
     /// recorded after the last.
     Page { call: Call, pages_left: u64, stops: bool },
+    /// One page of a pin, of which `pages_left` come after it. The first that cannot be had is the result of
+    /// all.
+    Pin { addr: u64, pages_left: u64 },
     /// A fork.
     Fork,
     /// A forced store to the CPU's space makes its page ready, which may come to nothing.
@@ -106,6 +109,10 @@ fn atoms_of_step(step: Step) -> Vec<Atom> {
             let stops = wants == advice::POPULATE_WRITE;
             let page = |n: u64| Call::Madvise { addr: addr + n * PAGE, len: PAGE, advice: wants };
             (0..pages).map(|n| Atom::Page { call: page(n), pages_left: pages - n - 1, stops }).collect()
+        }
+        Step::PinRange { addr, pages } => {
+            let pin = |n| Atom::Pin { addr: addr + n * PAGE, pages_left: pages - n - 1 };
+            (0..pages).map(pin).collect()
         }
         Step::OtherSpaceEnds | Step::OtherSpaceRuns | Step::FindEntries { .. } => vec![],
     }
@@ -187,6 +194,17 @@ impl State {
             Atom::Force { addr, value } => {
                 let answer = self.model.force(space, addr, Some(value));
                 self.answers[cpu].push(answer);
+            }
+            Atom::Pin { addr, pages_left } => {
+                let fault = Call::Madvise { addr, len: PAGE, advice: advice::POPULATE_WRITE };
+                let failed = matches!(self.model.call(space, &fault), CallResult::Error(_));
+                if failed {
+                    self.at[cpu] += pages_left as usize;
+                }
+                if failed || pages_left == 0 {
+                    let pinned = CallResult::Value(0);
+                    self.answers[cpu].push(if failed { CallResult::Error(Errno::EFAULT) } else { pinned });
+                }
             }
             Atom::Page { call, pages_left, stops } => {
                 let answer = self.model.call(space, &call);

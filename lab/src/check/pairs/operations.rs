@@ -39,6 +39,14 @@ pub enum Step {
         /// The page.
         addr: u64,
     },
+    /// The pages are pinned for a device that writes to them, all or none, and let go again; page by page in
+    /// the model, as a fault for a store to each.
+    PinRange {
+        /// First byte.
+        addr: u64,
+        /// Pages.
+        pages: u64,
+    },
     /// An access in the child of that fork, which the CPU runs for it.
     InChild(Call),
 }
@@ -93,6 +101,8 @@ pub enum Operation {
     StoreInOrder,
     /// The reverse map is asked for the entries of a page's frame, and the page is written.
     FindEntries,
+    /// Pages are pinned for a device, all or none, and let go again.
+    PinRange,
 }
 
 /// Which pages an operation is about.
@@ -238,6 +248,7 @@ impl Operation {
         Operation::ForceStore,
         Operation::StoreInOrder,
         Operation::FindEntries,
+        Operation::PinRange,
     ];
 
     /// The steps of CPU `cpu`: the operation, and a look at its page afterwards.
@@ -248,9 +259,9 @@ impl Operation {
         let probe = Step::Access(Call::Read { addr });
         let mut steps = self.own_steps(cpu, (addr, len), variation, heap_start);
         // Until MADV_DONTNEED returns, another CPU may still read a page through its TLB that the tables no
-        // longer map, in Linux too. An operation that reads the tables (populate, mincore) could tell, so
-        // those do not read the page as well.
-        if !matches!(self, Operation::Populate | Operation::Mincore) {
+        // longer map, in Linux too. An operation that reads the tables (populate, mincore, a pin) could tell,
+        // so those do not read the page as well.
+        if !matches!(self, Operation::Populate | Operation::Mincore | Operation::PinRange) {
             steps.push(probe);
         }
         steps
@@ -296,6 +307,7 @@ impl Operation {
             Operation::FindEntries => {
                 vec![Step::FindEntries { addr }, write(addr), Step::FindEntries { addr }]
             }
+            Operation::PinRange => vec![Step::PinRange { addr, pages: 2 }],
             Operation::StoreInOrder => {
                 let far = FAR + 2 * cpu * PAGE;
                 let store = |addr, value| Step::Access(Call::Write { addr, value });

@@ -10,9 +10,10 @@ use crate::check::recount::QuiescentSystem;
 use crate::check::setting::{InheritedZeroPages, Setting};
 use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
 use crate::machine::soft::{MachineConfig, SoftMachine};
+use interleaf::frame::PinnedFrame;
 use interleaf::machine::Format;
-use interleaf::space::{Active, AddressSpace, MapRequest, Place, RmapFound, Sharing, Vm};
-use interleaf::units::{CpuId, VirtAddr};
+use interleaf::space::{Active, AddressSpace, MapRequest, MemlockLimit, Place, RmapFound, Sharing, Vm};
+use interleaf::units::{Access, CpuId, VirtAddr};
 use std::cell::RefCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -231,6 +232,7 @@ impl<'v, F: Format> CpuState<'_, '_, 'v, F> {
                 self.find_entries(VirtAddr(addr));
                 None
             }
+            Step::PinRange { addr, pages } => Some(self.pin_range(VirtAddr(addr), pages)),
             Step::InChild(call) => {
                 let child = self.child.borrow();
                 Some(self.call_in(child.as_ref().expect("it was forked"), &call))
@@ -254,6 +256,30 @@ impl<'v, F: Format> CpuState<'_, '_, 'v, F> {
         assert!(!matches!(answer, Ok(RmapFound::All(2..) | RmapFound::Stopped)), "{answer:?}");
     }
 
+    /// Pins the pages, looks at what a device would see, and lets them go. Whatever happens to the pages, what
+    /// is pinned stays memory of this machine that holds what was stored to the page, or zeros.
+    fn pin_range(&self, addr: VirtAddr, pages: u64) -> CallResult {
+        let space = self.driver.space;
+        let limit = MemlockLimit::new(pages);
+        let slots: Vec<Option<PinnedFrame<'v, Machine<F>>>> = (0..pages).map(|_| None).collect();
+        let answer = match space.pin_range(addr, Access::Write, &limit, slots) {
+            Ok(pinned) => {
+                assert_eq!((pinned.len() as u64, limit.locked_pages()), (pages, pages), "all are pinned");
+                for frame in pinned.frames() {
+                    let meta = space.vm().memory().meta(frame.pfn()).expect("it is memory");
+                    assert!(meta.pincount() >= 1, "{:?} is pinned, and counts none", frame.pfn());
+                    let mut byte = [0];
+                    self.driver.machine.read(frame.pfn(), 0, &mut byte);
+                    assert!(is_stored(byte[0]), "a device sees {byte:?}, which nobody stored");
+                }
+                CallResult::Value(0)
+            }
+            Err(error) => CallResult::Error(error.into()),
+        };
+        assert_eq!(limit.locked_pages(), 0, "pins are charged that are gone, or were never had");
+        answer
+    }
+
     /// Runs another space for a call.
     fn call_in(&self, space: &Space<'v, F>, call: &Call) -> CallResult {
         let visiting = space.activate(self.active.take());
@@ -261,6 +287,12 @@ impl<'v, F: Format> CpuState<'_, '_, 'v, F> {
         self.active.replace(Some(self.driver.space.activate(Some(visiting))));
         answer
     }
+}
+
+/// Whether an operation, or what comes before it, stores the byte to a page of the memory: else its frame is
+/// zero.
+fn is_stored(byte: u8) -> bool {
+    matches!(byte, 0 | 9..=11 | 30 | 31 | 40 | 41 | 50 | 51 | 60 | 61 | 70 | 71 | 100..=105)
 }
 
 fn look<F: Format>(spaces: &[&Space<'_, F>], setting: &Setting, answers: [Vec<CallResult>; 2]) -> Seen {

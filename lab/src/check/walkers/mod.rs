@@ -34,6 +34,8 @@ pub use run::{WalkFailure, run_walker};
 pub use walker::Walker;
 pub use writers::{Memory, Writer};
 
+pub use crate::machine::baton::Summary;
+
 /// Every walker with every writer of each memory.
 pub fn all() -> impl Iterator<Item = (Walker, Memory, Writer)> {
     Walker::ALL.into_iter().flat_map(|walker| {

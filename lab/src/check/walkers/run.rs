@@ -6,7 +6,7 @@ use crate::check::drive::Driver;
 use crate::check::library::{boot_map, layout_of};
 use crate::check::recount::QuiescentSystem;
 use crate::check::setting::Setting;
-use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
+use crate::machine::baton::{Baton, Options, Program, Report, Schedule, Summary, explore};
 use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{Active, AddressSpace, MapRequest, MemlockLimit, Path, Place, Sharing, Vm};
@@ -72,19 +72,17 @@ impl Variation {
 }
 
 /// Plays a walker beside a writer with each seed; a seed decides the other writer, the variation and the
-/// schedule. Returns how many steps there were.
+/// schedule. Returns what was played.
 ///
 /// # Errors
 /// The first seed that went wrong.
 pub fn run_walker<F: Format>(
     (walker, memory, writer): (Walker, Memory, Writer),
     seeds: Range<u64>,
-) -> Result<u64, Box<WalkFailure>> {
+) -> Result<Summary, Box<WalkFailure>> {
     let options = Options { limit_steps: 400_000, keep: 80 };
     let played = explore(seeds, options, move |schedule| scenario::<F>(schedule, walker, memory, writer));
-    played
-        .map(|summary| summary.steps)
-        .map_err(|report| Box::new(WalkFailure { walker, memory, writer, report: *report }))
+    played.map_err(|report| Box::new(WalkFailure { walker, memory, writer, report: *report }))
 }
 
 fn scenario<F: Format>(schedule: &Schedule, walker: Walker, memory: Memory, writer: Writer) {

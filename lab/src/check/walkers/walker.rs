@@ -27,8 +27,10 @@ pub enum Walker {
     MachineCheck,
     /// Reads words and a call chain, as a handler of NMIs, on a CPU that runs the space.
     CallChain,
-    /// Pins pages without a lock.
+    /// Pins pages without a lock, to be read.
     FastPin,
+    /// Pins pages without a lock, to be written.
+    FastPinToWrite,
 }
 
 /// What a walker knows of the space.
@@ -48,8 +50,15 @@ const ROUNDS: u64 = 2;
 
 impl Walker {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Scan, Self::ScanAndFlush, Self::Emulator, Self::MachineCheck, Self::CallChain, Self::FastPin];
+    pub const ALL: [Self; 7] = [
+        Self::Scan,
+        Self::ScanAndFlush,
+        Self::Emulator,
+        Self::MachineCheck,
+        Self::CallChain,
+        Self::FastPin,
+        Self::FastPinToWrite,
+    ];
 
     /// Whether it may stop for ever: not where it waits for a flush itself, under the locks of that.
     pub(super) fn may_stop(self) -> bool {
@@ -65,7 +74,8 @@ impl Walker {
                 Self::Emulator => scene.emulate(),
                 Self::MachineCheck => scene.look_up(),
                 Self::CallChain => scene.read_words(),
-                Self::FastPin => scene.pin(pins),
+                Self::FastPin => scene.pin(Access::Read, pins),
+                Self::FastPinToWrite => scene.pin(Access::Write, pins),
             }
         }
     }
@@ -161,10 +171,10 @@ impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
         assert!(word == 0 || word == stored, "page {nr} held {word:#x}, which nobody stored there");
     }
 
-    fn pin(&self, pins: &mut Pins<'a, 'v, F>) {
+    fn pin(&self, access: Access, pins: &mut Pins<'a, 'v, F>) {
         for (nr, page) in self.pages() {
             let reading = self.space.vm().read();
-            let pinned = self.space.try_pin_fast(page.addr(), Access::Read, self.limit, [None], &reading);
+            let pinned = self.space.try_pin_fast(page.addr(), access, self.limit, [None], &reading);
             drop(reading);
             let Ok(pinned) = pinned else { continue };
             let pfn = pinned.frames().next().map(PinnedFrame::pfn).expect("one page");

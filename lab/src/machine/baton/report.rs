@@ -69,6 +69,8 @@ pub struct Report {
     pub steps: u64,
     /// Number of switches to another CPU.
     pub switches: u64,
+    /// Whether a CPU stopped for ever, as it was told to: not where it came to its end before.
+    pub stopped: bool,
     /// A number that two runs share if they took the same steps: CPUs, kinds and places, not addresses.
     pub fingerprint: u64,
     /// The last steps.

@@ -80,6 +80,8 @@ pub struct Summary {
     pub steps: u64,
     /// Switches of all of them.
     pub switches: u64,
+    /// Seeds in which a CPU stopped for ever.
+    pub stopped: u64,
 }
 
 /// Runs a scenario with each seed, up to the first that fails.
@@ -103,6 +105,7 @@ pub fn explore(
             summary.seeds += 1;
             summary.steps += report.steps;
             summary.switches += report.switches;
+            summary.stopped += u64::from(report.stopped);
         }
         Ok(summary)
     };

@@ -55,6 +55,8 @@ pub(super) struct Scheduler {
     relaxed_in_panic: Cell<u32>,
     /// The CPU that stops, and the number of its steps that it takes before.
     stop: Cell<Option<(usize, u64)>>,
+    /// Whether it has done so.
+    has_stopped: Cell<bool>,
 }
 
 thread_local! {
@@ -86,6 +88,7 @@ impl Scheduler {
             verdict: RefCell::new(None),
             relaxed_in_panic: Cell::new(0),
             stop: Cell::new(None),
+            has_stopped: Cell::new(false),
         })
     }
 
@@ -125,6 +128,7 @@ impl Scheduler {
             verdict: self.verdict.take().expect("a run ends with a verdict"),
             steps: self.steps.get(),
             switches: self.switches.get(),
+            stopped: self.has_stopped.get(),
             fingerprint: self.fingerprint.get(),
             last: self.last.take().into(),
             nr_cpus: self.cpus.borrow().len() as u32,
@@ -292,6 +296,7 @@ impl Scheduler {
         if left > 0 || !current::interrupts_on() {
             return self.stop.set(Some((cpu, left.saturating_sub(1))));
         }
+        self.has_stopped.set(true);
         while self.stop.get().is_some() {
             current::handle_interrupts();
             self.me(|cpu| cpu.status.set(Status::Stopped));
