@@ -96,7 +96,7 @@ fn attributes() {
             }
         }
         for (size, reserves) in [(PageSize::Huge, true), (PageSize::Giant, false)] {
-            let pool = PoolBacking { size, reserves };
+            let pool = PoolBacking { size, reserves, is_shared: false };
             let of_pool = call!(BackingId::of_pool, pool).expect("a number");
             assert_eq!((of_pool.as_pool(), of_pool.as_given()), (Some(pool), None));
             let one = VmaAttributes { backing: Some(of_pool), ..one };

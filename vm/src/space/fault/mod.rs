@@ -6,6 +6,7 @@
 //! | `attempt` | one attempt: the steps in their order |
 //! | `proof` | why the mapping that an attempt has found may be trusted |
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
+//! | `prepare_pool` | what is prepared for a mapping of the reserved pool |
 //! | `huge` | huge pages: installing one, and what is done at a huge leaf |
 //! | `huge_zero` | the huge zero page: mapping it, and what is done at a leaf of it |
 //! | `pool` | the reserved pool: installing one of its pages, and what is done at one |
@@ -23,6 +24,7 @@ mod huge_zero;
 mod install;
 mod pool;
 mod prepare;
+mod prepare_pool;
 mod proof;
 mod result;
 #[cfg(test)]

@@ -14,18 +14,18 @@ use core::fmt;
 
 /// Frames and tables prepared for a fault. Those not used when the fault ends are freed.
 pub struct Prepared<'v, M: Machine> {
-    vm: &'v Vm<'v, M>,
+    pub(super) vm: &'v Vm<'v, M>,
     /// Where the frame is to come from.
     placement: FramePlacement,
     /// A zeroed frame.
     frame: Option<ZeroedFrame<'v, M>>,
     /// An empty table.
     table: Option<TableFrame<'v, M>>,
-    rare: Rare<'v, M>,
+    pub(super) rare: Rare<'v, M>,
 }
 
 /// What the rarer faults prepare; no fault needs two of these at once.
-enum Rare<'v, M: Machine> {
+pub(super) enum Rare<'v, M: Machine> {
     Nothing,
     /// A backing's frame, with a reference for the entry to be installed.
     Backing(FrameRef<'v, M>),
@@ -247,46 +247,9 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
-    /// Whether a page of the reserved pool is prepared, of this size and by this right; `false` where there
-    /// is none.
-    ///
-    /// # Errors
-    /// [`Fallback::HugeUnprepared`] where one is to be taken before the next attempt.
-    pub fn has_pool_page(&mut self, size: PageSize, take: PoolTake) -> Result<bool, Fallback> {
-        match &self.rare {
-            Rare::Pool(folio) if (folio.size(), folio.take()) == (size, take) => Ok(true),
-            Rare::PoolLacking(lacking) if *lacking == take => Ok(false),
-            _ => {
-                self.rare = Rare::PoolWanted(size, take);
-                Err(Fallback::HugeUnprepared)
-            }
-        }
-    }
-
-    /// The page of the reserved pool that the last attempt lacked.
-    pub fn wants_pool_page(&self) -> Option<(PageSize, PoolTake)> {
-        match self.rare {
-            Rare::PoolWanted(size, take) => Some((size, take)),
-            _ => None,
-        }
-    }
-
     /// Where a page is to come from.
     pub fn placement(&self) -> FramePlacement {
         self.placement
-    }
-
-    /// Notes the page of the reserved pool that was wanted, or that there is none.
-    pub fn note_pool_page(&mut self, folio: Result<PoolFolio<'v, M>, PoolTake>) {
-        self.rare = folio.map_or_else(Rare::PoolLacking, Rare::Pool);
-    }
-
-    /// Takes the page of the reserved pool.
-    pub fn take_pool_page(&mut self) -> Option<PoolFolio<'v, M>> {
-        match core::mem::replace(&mut self.rare, Rare::Nothing) {
-            Rare::Pool(folio) => Some(folio),
-            _ => None,
-        }
     }
 
     /// Allocates an empty table, unless one is prepared.

@@ -5,7 +5,8 @@ mod fork;
 mod giant;
 mod mishaps;
 mod pins;
-mod promises;
+mod reserves;
+mod shared;
 mod random;
 
 use super::world::{PAGE, boot_map, space_of};
