@@ -39,10 +39,8 @@ pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequ
 
 /// Flags that Linux's mmap has and this one has not yet, each with the error that says so: Linux's own where
 /// it has one, of a process that may lock no memory.
-const NOT_YET: [(MapFlags, Errno); 2] = [
-    (MapFlags::GROWSDOWN, Errno::EOPNOTSUPP),
-    (MapFlags::LOCKED, Errno::EPERM),
-];
+const NOT_YET: [(MapFlags, Errno); 2] =
+    [(MapFlags::GROWSDOWN, Errno::EOPNOTSUPP), (MapFlags::LOCKED, Errno::EPERM)];
 
 /// The size of the huge pages that the flags of mmap ask for: log2 of its bytes in their upper bits, or none
 /// for the default. `None` for one that there is not. (Linux: `hstate_sizelog`.)

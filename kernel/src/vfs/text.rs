@@ -68,7 +68,8 @@ pub fn meminfo(to: &mut Window<'_>) -> Result {
         writeln!(to, "HugePages_{name} {count:7}")?;
     }
     kib(to, "Hugepagesize:  ", HUGE_KIB)?;
-    let all = [PageSize::Huge, PageSize::Giant].map(|size| vm().memory().huge_pool(size).total * size.bytes());
+    let all =
+        [PageSize::Huge, PageSize::Giant].map(|size| vm().memory().huge_pool(size).total * size.bytes());
     kib(to, "Hugetlb:       ", all.iter().sum::<u64>() / 1024)
 }
 

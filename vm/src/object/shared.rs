@@ -149,15 +149,12 @@ impl<C: Cpu> Object<C> {
     }
 
     /// Puts what `make` returns, which is told its owner, into the slot of a page, unless that has a frame.
-    fn fill_with<'m, 'f, M: Machine<Cpu = C>>(
+    fn fill_with<'m, 'f, M: Machine<Cpu = C> + 'f>(
         &self,
         (page, order): (u64, Order),
         (memory, reading): (&'m Memory<'m, M>, &ReadGuard<'_, C>),
         make: impl FnOnce((u64, u64), &mut ObjectCounts) -> Option<FrameRef<'f, M>>,
-    ) -> Result<Pfn, FillError>
-    where
-        M: 'f,
-    {
+    ) -> Result<Pfn, FillError> {
         let mut counts = self.counts.lock();
         if counts.mapped == 0 && !mutant!("object.dead-filled") {
             return Err(FillError::Dead);

@@ -38,14 +38,18 @@ fn check_reserves<C: Flavour, F: Format>(
         format!("{entries} entries of {size:?} are reserved pages, and {objects:?} are: {counts:?}")
     })?;
     let span = system.vm.memory().span();
-    let states = (span.start.0..span.end.0).filter_map(|pfn| Some(system.vm.memory().meta(Pfn(pfn))?.state()));
+    let states =
+        (span.start.0..span.end.0).filter_map(|pfn| Some(system.vm.memory().meta(Pfn(pfn))?.state()));
     let is_objects = |state: &FrameState| state.kind() == Kind::File && state.order() == size.order();
     let records = states.filter(is_objects).count() as u64;
     require(records == objects.filled, || format!("{records} folios of {size:?} are those of {objects:?}"))
 }
 
 /// What all objects of shared memory that are mapped have of the pool of a size.
-fn objects<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, size: PageSize) -> SharedPoolCounts {
+fn objects<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    size: PageSize,
+) -> SharedPoolCounts {
     let mut backings = BTreeSet::new();
     for space in system.spaces {
         space.each_vma(|vma| {

@@ -5,9 +5,9 @@ mod fork;
 mod giant;
 mod mishaps;
 mod pins;
+mod random;
 mod reserves;
 mod shared;
-mod random;
 
 use super::world::{PAGE, boot_map, space_of};
 use crate::frame::PoolCounts;
