@@ -56,8 +56,9 @@ const fn huge_page_size(flags: MapFlags) -> Option<PageSize> {
 ///
 /// # Errors
 /// [`Errno::EBADF`] where the flags ask for a file; [`Errno::EOPNOTSUPP`] for a mapping that grows down, and
-/// [`Errno::EPERM`] for locked memory, which are refused rather than ignored; else as [`AddressSpace::map`], or [`AddressSpace::map_huge_pool`], and
-/// [`Errno::EINVAL`] where they say neither shared nor private, or huge pages of a size that there is not.
+/// [`Errno::EPERM`] for locked memory, which are refused rather than ignored; else as [`AddressSpace::map`],
+/// or [`AddressSpace::map_huge_pool`], and [`Errno::EINVAL`] where they say neither shared nor private, or
+/// huge pages of a size that there is not.
 #[inline]
 pub fn mmap<M: Machine>(
     space: &AddressSpace<'_, M>,

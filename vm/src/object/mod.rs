@@ -7,9 +7,9 @@
 //! | `page_index` | page of an object to its frame |
 //!
 //! Today there is shared anonymous memory: an `Object` that is created with its mapping and dies when no page
-//! of it is mapped any more. Its pages are base pages, or huge pages of the reserved pool. Files of an embedder would be a trait with the same three
-//! questions: which frame holds this page, is it available without sleeping, does it still belong to the
-//! object.
+//! of it is mapped any more. Its pages are base pages, or huge pages of the reserved pool. Files of an
+//! embedder would be a trait with the same three questions: which frame holds this page, is it available
+//! without sleeping, does it still belong to the object.
 //!
 //! # The frame of a page (protocol P12)
 //!

@@ -4,8 +4,8 @@
 //!   absent ── mark_reserved ──► Reserved ── install_huge ──► leaf ── drop_pool_leaf ──► Reserved, or absent
 //! ```
 //!
-//! An entry that is marked *reserved* has a huge page of the pool set aside for it, which the pool counts. The
-//! marker is put there and taken away in this file alone, under the lock of the table, together with what the
+//! An entry that is marked *reserved* has a huge page of the pool set aside for it, which the pool counts.
+//! The marker is put there and taken away in this file alone, under the lock of the table, together with what the
 //! pool counts for it.
 //!
 //! Entries of shared memory are never marked: its object counts what is set aside.
@@ -53,8 +53,8 @@ impl<M: Machine> LockedTable<'_, M> {
     }
 
     /// Maps a huge page that was taken from the pool, in a slot that is absent, or marked as reserved where
-    /// one was set aside for it, or as busy in a tree that only the caller knows. The page of its birth is the
-    /// first of the leaf. False, and the page goes back, where the slot is not so.
+    /// one was set aside for it, or as busy in a tree that only the caller knows. The page of its birth is
+    /// the first of the leaf. False, and the page goes back, where the slot is not so.
     ///
     /// # Panics
     /// As [`install_huge`](Self::install_huge).
@@ -71,7 +71,7 @@ impl<M: Machine> LockedTable<'_, M> {
             _ => false,
         };
         if is_right {
-            self.install_huge(slot, folio.into_mapped_at(birth), bits);
+            self.put_folio(slot, folio.into_mapped_at(birth), bits);
         }
         is_right
     }

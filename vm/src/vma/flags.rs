@@ -123,8 +123,8 @@ impl VmaFlags {
     }
 
     /// The flags of a new mapping of the reserved pool, likewise; of shared memory with
-    /// [`SHARED`](Self::SHARED) besides. It is not counted as committed: the pool has an account of its own. It
-    /// does not grow, and its pages are huge whatever the advice.
+    /// [`SHARED`](Self::SHARED) besides. It is not counted as committed: the pool has an account of its own.
+    /// It does not grow, and its pages are huge whatever the advice.
     pub fn new_pool(asked: Self) -> Self {
         const WITHOUT: VmaFlags = VmaFlags::GROWS_DOWN
             .union(VmaFlags::WIPE_ON_FORK)

@@ -1,9 +1,10 @@
 //! Two CPUs at once on memory of the reserved pool, on the seeded machine.
 //!
 //! Both run a space that maps three pages of the pool, which has one more, and two pages of shared memory of
-//! the pool, which has those too; each CPU stores to a part of its own in the first page. Each does an operation, then reads its part back. What holds whatever the order: a
-//! page that is set aside is there for its fault, no CPU loses a store that nobody discards, no TLB holds
-//! what is gone, and the pool's counts are what the entries say.
+//! the pool, which has those too; each CPU stores to a part of its own in the first page. Each does an
+//! operation, then reads its part back. What holds whatever the order: a page that is set aside is there for
+//! its fault, no CPU loses a store that nobody discards, or one to shared memory, no TLB holds what is gone,
+//! and the pool's counts are what entries and objects say.
 
 use super::{HUGE, HUGE_BYTES};
 use crate::check::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};

@@ -23,7 +23,7 @@
 //! | `total` | that the pool has, in use or not |
 //! | `free` | in the zones' lists |
 //! | `reserved` | that are kept: as many as there are entries marked [`Reserved`], and as objects count |
-//! | `away` | that come back by themselves: taken for one of those, or dropped by an entry, and not back yet |
+//! | `away` | that come back by themselves: taken for one of those, or dropped by an entry, not back yet |
 //! | `surplus` | that leave the pool when they come back: it was made smaller than what is in use |
 //!
 //! [`Reserved`]: crate::machine::Marker::Reserved

@@ -6,8 +6,8 @@ use crate::units::PageSize;
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-/// Huge pages of the reserved pool that are set aside, for entries that are not marked yet, for those that are
-/// not any more, or for an object that does not live yet or any more. Dropping it gives them up.
+/// Huge pages of the reserved pool that are set aside, for entries that are not marked yet, for those that
+/// are not any more, or for an object that does not live yet or any more. Dropping it gives them up.
 #[must_use = "what is set aside is given up when this is dropped"]
 pub(crate) struct HugeReserve<'m, M: Machine> {
     memory: &'m Memory<'m, M>,

@@ -7,8 +7,8 @@
 //!                                          └─ shared: make an object ────┴─► publish
 //! ```
 //!
-//! Each entry of a private mapping is marked as one that a huge page is set aside for; the fault that installs
-//! one takes it, and whoever clears the entry before gives it back. So what is set aside is known by page, as
+//! Each entry of a private mapping is marked as one that a huge page is set aside for; the fault that
+//! installs one takes it, and whoever clears the entry before gives it back. So what is set aside is known by page, as
 //! in Linux's reserve maps, and by nothing else: munmap of a part, a fork, or the end of the space need not
 //! count. Of shared memory the object counts it, since any space may be the one whose fault comes first.
 //! docs/design/reserved-pool.md.
@@ -38,8 +38,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// nanoseconds for each.
     ///
     /// # Errors
-    /// As [`map`](Self::map); and [`Error::Invalid`] for base pages, pages that the format does not have, and a
-    /// fixed address that is not one of a huge page; [`Error::NoMemory`] where not enough huge pages are
+    /// As [`map`](Self::map); and [`Error::Invalid`] for base pages, pages that the format does not have, and
+    /// a fixed address that is not one of a huge page; [`Error::NoMemory`] where not enough huge pages are
     /// available, or no memory for tables or an object. With [`Place::Fixed`] the pages are unmapped first,
     /// and stay so then.
     pub fn map_huge_pool(&self, request: &MapRequest, size: PageSize) -> Result<VirtAddr, Error> {

@@ -9,11 +9,11 @@ fn shared(page: u64, pages: u64) -> MapRequest {
     MapRequest { sharing: Sharing::Shared, ..request(page, pages) }
 }
 
-fn try_map_shared(space: &TestSpace<'_>, page: u64, pages: u64) -> Result<(), Error> {
+pub(super) fn try_map_shared(space: &TestSpace<'_>, page: u64, pages: u64) -> Result<(), Error> {
     space.map_huge_pool(&shared(page, pages), PageSize::Huge).map(drop)
 }
 
-fn map_shared(space: &TestSpace<'_>, page: u64, pages: u64) {
+pub(super) fn map_shared(space: &TestSpace<'_>, page: u64, pages: u64) {
     try_map_shared(space, page, pages).unwrap();
 }
 
