@@ -102,6 +102,7 @@ mod metal {
         boot::start_others(nr_cpus)
             .unwrap_or_else(|cpu| report::refuse("a CPU", &format_args!("{cpu:?} does not start")));
         memory::initialise(start);
+        memory::set_huge_pool_aside(options.huge_pool);
         crate::println!(
             "interleaf: {} CPUs, {} MiB, {} ms",
             nr_cpus,

@@ -136,9 +136,9 @@ fn mmap_refuses_the_flags_that_the_library_lacks_and_maps_nothing() {
     let shared = MapFlags::SHARED | MapFlags::ANONYMOUS;
     let refused = [
         (private | MapFlags::GROWSDOWN, Errno::EOPNOTSUPP),
-        // The pool is empty; shared memory of it is not there yet.
+        // The pool is empty.
         (private | MapFlags::HUGETLB, Errno::ENOMEM),
-        (shared | MapFlags::HUGETLB, Errno::EOPNOTSUPP),
+        (shared | MapFlags::HUGETLB, Errno::ENOMEM),
         (private | MapFlags::HUGETLB | MapFlags::from_bits_retain(22 << MapFlags::HUGE_SHIFT), Errno::EINVAL),
         (private | MapFlags::LOCKED, Errno::EPERM),
         (shared | MapFlags::LOCKED | MapFlags::POPULATE, Errno::EPERM),

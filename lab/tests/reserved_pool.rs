@@ -62,12 +62,96 @@ fn store(page: u64) -> Do {
     Do::Step(Step::Write { addr: BASE + page * HUGE, value: 7 })
 }
 
+fn map_shared(page: u64, pages: u64, more: MapFlags) -> Do {
+    map_at(BASE + page * HUGE, pages * HUGE, MapFlags::SHARED | MapFlags::HUGETLB | MapFlags::FIXED | more)
+}
+
+/// Shared memory: an object has the pages, and keeps them until nothing of it is mapped.
+fn shared_sequence() -> Vec<Do> {
+    let none = MapFlags::empty();
+    let mut steps = vec![
+        map_shared(0, 3, none),
+        store(1),
+        load(2),
+        // Nothing cuts a huge page.
+        unmap(PAGE, HUGE),
+        protect(0, PAGE, Prot::READ),
+        protect(HUGE, HUGE, Prot::READ),
+        store(1),
+        load(1),
+        protect(HUGE, HUGE, Prot::READ | Prot::WRITE),
+        store(1),
+        // Only entries are dropped.
+        advise(0, 3 * HUGE, libc::MADV_DONTNEED),
+        load(1),
+        load(2),
+    ];
+    let advice = [
+        libc::MADV_FREE,
+        libc::MADV_DONTFORK,
+        libc::MADV_DOFORK,
+        libc::MADV_HUGEPAGE,
+        libc::MADV_WIPEONFORK,
+        libc::MADV_COLD,
+        libc::MADV_POPULATE_READ,
+    ];
+    steps.extend(advice.map(|advice| advise(0, HUGE, advice)));
+    steps.extend([
+        // More than there is; beside private memory; what is mapped last has all of the object.
+        map_shared(8, 2, none),
+        map(8, 1, none),
+        unmap(0, 2 * HUGE),
+        store(8),
+        unmap(2 * HUGE, HUGE),
+        unmap(8 * HUGE, HUGE),
+        // What is set aside stays with the object, whatever part of it is mapped.
+        map_shared(0, 4, none),
+        unmap(HUGE, 3 * HUGE),
+        map(8, 1, none),
+        store(0),
+        unmap(0, HUGE),
+        // Over itself, and over private memory. There is enough for both: until the new memory is mapped,
+        // Linux counts what the old object has.
+        map_shared(0, 2, none),
+        store(0),
+        map_shared(0, 2, none),
+        store(1),
+        map(1, 1, none),
+        map_shared(1, 1, none),
+        unmap(0, 4 * HUGE),
+        // Without a reserve.
+        map_shared(0, 5, MapFlags::NORESERVE),
+        store(0),
+        store(1),
+        map(8, 1, none),
+        store(2),
+        store(3),
+        load(4),
+        advise(4 * HUGE, HUGE, libc::MADV_POPULATE_WRITE),
+        advise(0, HUGE, libc::MADV_DONTNEED),
+        load(4),
+        load(0),
+        store(8),
+        unmap(0, 5 * HUGE),
+        unmap(8 * HUGE, HUGE),
+        // A pool that gets smaller.
+        map_shared(0, 3, none),
+        store(1),
+        Do::Resize(1),
+        unmap(0, 2 * HUGE),
+        unmap(2 * HUGE, HUGE),
+        Do::Resize(POOL),
+    ]);
+    steps
+}
+
 fn sequence() -> Vec<Do> {
     let none = MapFlags::empty();
     let base = MapFlags::PRIVATE | MapFlags::FIXED;
     let sized = |log2: u32| MapFlags::from_bits_retain(log2 << MapFlags::HUGE_SHIFT);
     let huge = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::FIXED;
-    let mut steps = vec![
+    let mut steps = shared_sequence();
+    steps.extend([
         map(0, 3, none),
         map(8, 2, none),
         store(1),
@@ -80,7 +164,7 @@ fn sequence() -> Vec<Do> {
         protect(0, PAGE, Prot::READ | Prot::WRITE),
         advise(0, PAGE, libc::MADV_DONTFORK),
         map_at(BASE + PAGE, PAGE, base),
-    ];
+    ]);
     let advice = [
         libc::MADV_DONTNEED,
         libc::MADV_FREE,
@@ -106,7 +190,7 @@ fn sequence() -> Vec<Do> {
         store(1),
         load(1),
         unmap(0, 3 * HUGE),
-        // Without a promise.
+        // Without a reserve.
         map(0, 5, MapFlags::NORESERVE),
         store(0),
         store(1),

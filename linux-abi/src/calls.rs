@@ -39,11 +39,8 @@ pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequ
 
 /// Flags that Linux's mmap has and this one has not yet, each with the error that says so: Linux's own where
 /// it has one, of a process that may lock no memory.
-const NOT_YET: [(MapFlags, Errno); 3] = [
-    (MapFlags::GROWSDOWN, Errno::EOPNOTSUPP),
-    (MapFlags::SHARED.union(MapFlags::HUGETLB), Errno::EOPNOTSUPP),
-    (MapFlags::LOCKED, Errno::EPERM),
-];
+const NOT_YET: [(MapFlags, Errno); 2] =
+    [(MapFlags::GROWSDOWN, Errno::EOPNOTSUPP), (MapFlags::LOCKED, Errno::EPERM)];
 
 /// The size of the huge pages that the flags of mmap ask for: log2 of its bytes in their upper bits, or none
 /// for the default. `None` for one that there is not. (Linux: `hstate_sizelog`.)
@@ -58,10 +55,10 @@ const fn huge_page_size(flags: MapFlags) -> Option<PageSize> {
 /// `mmap(addr, len, prot, flags, -1, 0)`.
 ///
 /// # Errors
-/// [`Errno::EBADF`] where the flags ask for a file; [`Errno::EOPNOTSUPP`] for a mapping that grows down and
-/// for shared huge pages of the reserved pool, and [`Errno::EPERM`] for locked memory, which are refused
-/// rather than ignored; else as [`AddressSpace::map`], or [`AddressSpace::map_huge_pool`], and
-/// [`Errno::EINVAL`] where they say neither shared nor private, or huge pages of a size that there is not.
+/// [`Errno::EBADF`] where the flags ask for a file; [`Errno::EOPNOTSUPP`] for a mapping that grows down, and
+/// [`Errno::EPERM`] for locked memory, which are refused rather than ignored; else as [`AddressSpace::map`],
+/// or [`AddressSpace::map_huge_pool`], and [`Errno::EINVAL`] where they say neither shared nor private, or
+/// huge pages of a size that there is not.
 #[inline]
 pub fn mmap<M: Machine>(
     space: &AddressSpace<'_, M>,

@@ -66,6 +66,7 @@ pub fn in_ring_3(root: &Path) -> Result<(), String> {
     tests.push((["--cpus", "8", "--path", "speculative"], Some("fork_storm")));
     boots(root, &tests)?;
     with_huge_pages(root)?;
+    with_huge_pool(root)?;
     let checked = |name| (["--checked", "--cpus", "2"], Some(name));
     boots(root, &["storm", "unmap_readers", "forks", "fork_storm"].map(checked))?;
     ends(root)
@@ -81,6 +82,13 @@ fn with_huge_pages(root: &Path) -> Result<(), String> {
     }
     let always = |name| (["--cpus", "2", "--huge", "always"], Some(name));
     boots(root, &["faults", "dontneed", "protect", "forks", "fork_storm"].map(always))
+}
+
+/// Boots the program that maps the reserved pool, on machines that have one and on one that has none.
+fn with_huge_pool(root: &Path) -> Result<(), String> {
+    let with = |cpus, path, pages| (["--cpus", cpus, "--path", path, "--huge-pool", pages], Some("pool 8"));
+    boots(root, &[with("1", "speculative", "8"), with("2", "locked", "8"), with("4", "speculative", "8")])?;
+    boots(root, &[(["--checked", "--cpus", "2", "--huge-pool", "8"], Some("pool 8"))])
 }
 
 /// Boots the program `end`: its code is the command's, its words reach it as they are, and a call that is

@@ -18,6 +18,8 @@ pub struct Options<'a> {
     pub whole: bool,
     /// `huge=never|madvise|always`: when private memory gets huge pages.
     pub huge: HugePolicy,
+    /// `hugepages=N`: huge pages of 2 MiB that are set aside for the reserved pool, as Linux's word says it.
+    pub huge_pool: u64,
     /// `count`: no timer, so that guest instructions are the program's and the kernel's alone.
     pub count: bool,
     /// The words after `--`.
@@ -45,6 +47,7 @@ impl<'a> Options<'a> {
                 Some(("huge", "never")) => options.huge = HugePolicy::Never,
                 Some(("huge", "madvise")) => options.huge = HugePolicy::Madvise,
                 Some(("huge", "always")) => options.huge = HugePolicy::Always,
+                Some(("hugepages", pages)) => options.huge_pool = pages.parse().map_err(|_| word)?,
                 None if word == "count" => options.count = true,
                 _ => return Err(word),
             }

@@ -12,10 +12,10 @@ use crate::arch::loader::Loader;
 use crate::arch::{Core, MACHINE, Metal, Once, clock, helpers, registers, space};
 use crate::report;
 use core::sync::atomic::{AtomicU64, Ordering::*};
-use interleaf::frame::{BootError, NodeInitReport, RecordInit};
+use interleaf::frame::{BootError, NodeInitReport, PoolCounts, RecordInit};
 use interleaf::machine::Cpu;
 use interleaf::space::{Spaces, Vm};
-use interleaf::units::{CpuId, NodeId};
+use interleaf::units::{CpuId, NodeId, PageSize};
 use interleaf::vma::HugePolicy;
 use interleaf::work::WorkerPool;
 use interleaf_kernel::core::firmware::{self, MAX_ENTRIES, MapError};
@@ -115,6 +115,15 @@ pub fn initialise(start: RecordInit) {
     };
     let written = vm().memory().initialise(workers(), helpers, &|| false, &told);
     assert!(written.is_ok(), "the initialisation is never stopped");
+}
+
+/// Sets `pages` huge pages of 2 MiB aside for the reserved pool, as many as there are, and says how many.
+pub fn set_huge_pool_aside(pages: u64) {
+    if pages == 0 {
+        return;
+    }
+    let PoolCounts { total, .. } = vm().resize_huge_pool(PageSize::Huge, pages);
+    crate::println!("memory: {total} of {pages} huge pages are set aside for the reserved pool");
 }
 
 /// MiB that the library manages.

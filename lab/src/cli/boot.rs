@@ -35,6 +35,9 @@ pub struct Args {
     /// When private memory gets huge pages; never, if nothing is said
     #[arg(long, value_enum)]
     huge: Option<Huge>,
+    /// How many huge pages of 2 MiB it sets aside for MAP_HUGETLB
+    #[arg(long, value_name = "N")]
+    huge_pool: Option<u64>,
     /// When the records of its frames are written: before the first is handed out, or then, by all CPUs
     #[arg(long, value_enum)]
     start: Option<Start>,
@@ -42,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "program")]
     selftest: Option<String>,
     /// Count guest instructions of faults, unmapping and calls on one CPU, on both paths or the one of --path
-    #[arg(long, conflicts_with_all = ["program", "selftest", "cpus", "accel", "huge"])]
+    #[arg(long, conflicts_with_all = ["program", "selftest", "cpus", "accel", "huge", "huge_pool"])]
     count: bool,
     /// With --count, fail if a bar is missed
     #[arg(long, requires = "count")]
@@ -134,9 +137,10 @@ impl Args {
         let selftest = self.selftest.iter().map(|name| format!("selftest={name}"));
         let start = self.start.map(|start| format!("start={}", start.name()));
         let huge = self.huge.map(|huge| format!("huge={}", huge.name()));
+        let huge_pool = self.huge_pool.map(|pages| format!("hugepages={pages}"));
         let no_timer = self.no_timer.then(|| "count".to_string());
         let options: Vec<String> =
-            [path, huge, start, no_timer].into_iter().flatten().chain(selftest).collect();
+            [path, huge, huge_pool, start, no_timer].into_iter().flatten().chain(selftest).collect();
         line::check_options(&options).map_err(Failure::usage)?;
         Ok(options)
     }

@@ -90,7 +90,7 @@ pub use boot::{RECORDS_WRITTEN, RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};
 pub(crate) use held::{HeldRegistry, Hold};
 pub use huge_pool::PoolCounts;
-pub(crate) use huge_pool::{NotTaken, PoolFolio, PoolTake};
+pub(crate) use huge_pool::{HugeReserve, NotTaken, PoolFolio, PoolTake};
 pub use huge_zero::HugeZeroOptions;
 pub(crate) use huge_zero::{HugeZeroUse, NoHugeZero, Taken};
 pub use index_pools::{IndexAllocator, IndexPools};
@@ -100,7 +100,7 @@ pub use owned::{DetachedTable, Folio, Frame, FrameRef, MappedFolio, MappedFrame,
 pub(crate) use owned::{Flushed, FolioParts, GatherBatch};
 pub(crate) use owned::{PageSlot, PartialFolio, RootSlot, SlotContent, TakenSlot};
 pub use owned::{TableFrame, Unhooked, ZeroedFolio, ZeroedFrame};
-pub(crate) use owned::{UnhookedFrames, UnhookedLists, note_dirty};
+pub(crate) use owned::{UnhookedFrames, UnhookedLists, height_of_order, note_dirty};
 pub use percpu::{BATCH, CAPACITY};
 use record::FrameTable;
 pub use record::{AnonNodeId, Birth, FrameMeta, FrameState, Kind, RecordExtent};

@@ -2,14 +2,14 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `shared` | `Object`: shared anonymous memory, the one kind of object today |
+//! | `shared` | `Object`: shared anonymous memory, of base pages or of the reserved pool |
 //! | `objects` | `Objects`: all objects of a system, by number |
 //! | `page_index` | page of an object to its frame |
 //!
-//! Today there is one kind: shared anonymous memory, an `Object` that is created with its mapping and dies
-//! when no page of it is mapped any more. Files of an embedder would be a trait with the same three
-//! questions: which frame holds this page, is it available without sleeping, does it still belong to the
-//! object.
+//! Today there is shared anonymous memory: an `Object` that is created with its mapping and dies when no page
+//! of it is mapped any more. Its pages are base pages, or huge pages of the reserved pool. Files of an
+//! embedder would be a trait with the same three questions: which frame holds this page, is it available
+//! without sleeping, does it still belong to the object.
 //!
 //! # The frame of a page (protocol P12)
 //!
@@ -38,4 +38,5 @@ mod loom_tests;
 // Not public: only the address space maps an object, finds it by the number in a mapping's attributes, and
 // counts what it maps.
 pub(crate) use objects::Objects;
+pub use shared::SharedPoolCounts;
 pub(crate) use shared::{FillError, Object};

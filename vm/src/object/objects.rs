@@ -1,9 +1,10 @@
 //! All objects of a system, found by number.
 
 use super::{Object, page_index};
-use crate::frame::{Memory, Registry};
+use crate::frame::{HugeReserve, Memory, Registry};
 use crate::machine::Machine;
 use crate::sync::{Rcu, ReadGuard};
+use crate::units::PageSize;
 use core::fmt;
 use core::num::NonZeroU64;
 
@@ -31,6 +32,26 @@ impl<'m, M: Machine> Objects<'m, M> {
         self.registry.insert(memory, number, object).ok().map(|_| ())
     }
 
+    /// As [`create`](Self::create), of huge pages of the reserved pool of `size`; `reserve` are those that
+    /// were set aside for it: one for each page, or none. They stay the caller's where there is no memory:
+    /// `None`.
+    pub(crate) fn create_pool(
+        &self,
+        memory: &Memory<'m, M>,
+        rcu: &Rcu<M::Cpu>,
+        number: NonZeroU64,
+        (size, pages): (PageSize, u64),
+        reserve: &mut Option<HugeReserve<'_, M>>,
+    ) -> Option<()> {
+        let nr = reserve.as_ref().map_or(0, HugeReserve::nr);
+        let object = Object::new_pool(number, pages, (size, nr), memory.id(), rcu.id());
+        self.registry.insert(memory, number, object).ok()?;
+        if let Some(reserve) = reserve.take() {
+            reserve.into_object();
+        }
+        Some(())
+    }
+
     /// The object of that number, for the life of a read section. `None` where it is gone.
     #[inline]
     pub(crate) fn get<'r>(
@@ -53,9 +74,10 @@ impl<'m, M: Machine> Objects<'m, M> {
     pub(crate) fn unmapped(&self, memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>, number: NonZeroU64, pages: u64) {
         let reading = rcu.read();
         let object = self.get(number, &reading);
-        let Some(held) = object.and_then(|object| object.unmapped(memory, pages, &reading)) else { return };
+        let Some(left) = object.and_then(|object| object.unmapped(memory, pages, &reading)) else { return };
         drop(reading);
-        page_index::give_back(held, rcu);
+        page_index::give_back(left.frames, rcu);
+        drop(left.reserve);
         self.registry.remove(memory, rcu, number);
     }
 }

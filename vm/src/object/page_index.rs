@@ -4,14 +4,17 @@
 //!   root slot:  height 0: the frame of page 0     1: a node, pages below 512     2: a node of nodes, ...
 //! ```
 //!
+//! A folio of 512 frames lies in place of a node of height 1, one of 512 times as many of height 2. So one
+//! index may hold folios of several sizes; what it holds at one page stays until that is taken out.
+//!
 //! The slots own the frames and nodes (`frame::page_node`); this file says which page a slot is for. Readers
 //! follow it in a read section, without a lock. It only grows, under the object's lock, until the object
 //! dies: a taller node takes the root's place, with the old root in its first slot.
 
-use crate::frame::{Memory, PageSlot, Priority, RootSlot, SlotContent, TakenSlot};
+use crate::frame::{Memory, PageSlot, Priority, RootSlot, SlotContent, TakenSlot, height_of_order};
 use crate::machine::{Cpu, Machine};
 use crate::sync::{Rcu, ReadGuard, UniqueId};
-use crate::units::{Level, Pfn};
+use crate::units::{Level, Order, Pfn};
 
 /// The index of one object.
 pub struct PageIndex<C: Cpu> {
@@ -33,6 +36,11 @@ fn reaches(page: u64, height: u32) -> bool {
     page >> (SHIFT * height) == 0
 }
 
+/// The frame of a page in the folio that begins at `first`, in place of a node of `height`.
+fn frame_in(first: Pfn, height: u32, page: u64) -> Pfn {
+    first.add(page & ((1 << (SHIFT * height)) - 1))
+}
+
 impl<C: Cpu> PageIndex<C> {
     /// An empty index, for frames of `memory` and readers of `rcu`.
     pub fn new(memory: UniqueId, rcu: UniqueId) -> Self {
@@ -50,41 +58,49 @@ impl<C: Cpu> PageIndex<C> {
         let mut node = match self.root.slot(memory, reading).content() {
             SlotContent::Node(node) if reaches(page, node.height()) => node,
             SlotContent::Frame(pfn) => return (page == 0).then_some(pfn),
+            SlotContent::Folio(pfn, height) => {
+                return reaches(page, height).then(|| frame_in(pfn, height, page));
+            }
             _ => return None,
         };
         loop {
             match node.slot(index_of(page, node.height())).content() {
                 SlotContent::Empty => return None,
                 SlotContent::Frame(pfn) => return Some(pfn),
+                SlotContent::Folio(pfn, height) => return Some(frame_in(pfn, height, page)),
                 SlotContent::Node(below) => node = below,
             }
         }
     }
 
-    /// The slot of a page; adds missing nodes on its path. The object's lock is held. `None` if there is no
-    /// memory for a node; nodes already added stay, empty.
+    /// The slot for a folio of `order` at a page, which is one that such a folio may begin at; adds missing
+    /// nodes on its path. The object's lock is held. `None` if there is no memory for a node, where nodes
+    /// already added stay, empty; and where the page is one of a larger folio, or no slot has folios of this
+    /// order.
     pub fn place<'r, 'm: 'r, M: Machine<Cpu = C>>(
         &'r self,
         memory: &'m Memory<'m, M>,
-        page: u64,
+        (page, order): (u64, Order),
         reading: &'r ReadGuard<'_, C>,
     ) -> Option<PageSlot<'r, 'm, M>> {
         let mut slot = self.root.slot(memory, reading);
-        let least = (0..=MAX_HEIGHT).find(|&height| reaches(page, height))?;
+        let bottom = height_of_order(order)?;
+        let least = (bottom..=MAX_HEIGHT).find(|&height| reaches(page, height))?;
         let mut height = match slot.content() {
             SlotContent::Empty => least,
             SlotContent::Frame(_) => 0,
+            SlotContent::Folio(_, height) => height,
             SlotContent::Node(node) => node.height(),
         };
         while height < least {
             height += 1;
             slot.put_node(memory.alloc_table(Priority::NoWait)?, height)?;
         }
-        for height in (1..=height).rev() {
+        for height in (bottom + 1..=height).rev() {
             let node = match slot.content() {
                 SlotContent::Node(node) => node,
                 SlotContent::Empty => slot.put_node(memory.alloc_table(Priority::NoWait)?, height)?,
-                SlotContent::Frame(_) => return None,
+                SlotContent::Frame(_) | SlotContent::Folio(..) => return None,
             };
             slot = node.slot(index_of(page, height));
         }

@@ -1,10 +1,14 @@
-//! Shared anonymous memory.
+//! Shared anonymous memory: of base pages, or of huge pages of the reserved pool.
+//!
+//! What the pool has set aside for an object is counted here, and not in entries: a page that is not filled
+//! yet may be filled by a fault in any space. So the pool's `reserved` is the number of entries that say so
+//! and what the objects say together.
 
 use super::page_index::PageIndex;
-use crate::frame::{Memory, TakenSlot, ZeroedFrame};
+use crate::frame::{FrameRef, HugeReserve, Memory, PoolFolio, PoolTake, TakenSlot, ZeroedFrame};
 use crate::machine::{Cpu, Machine};
 use crate::sync::{ReadGuard, SpinLock, UniqueId, lockdep};
-use crate::units::Pfn;
+use crate::units::{Order, PageSize, Pfn};
 use core::fmt;
 use core::num::NonZeroU64;
 
@@ -12,9 +16,40 @@ use core::num::NonZeroU64;
 pub(crate) struct Object<C: Cpu> {
     /// Its number, which the records of its frames name.
     number: NonZeroU64,
-    /// Pages that mappings cover; 0: dead. Its lock also guards which frames the index has.
-    mapped: SpinLock<u64, C, { lockdep::FILE.0 }>,
+    /// The size of its pages: not base pages where they are of the reserved pool.
+    size: PageSize,
+    /// Whether the pool has set a huge page aside for each page.
+    reserves: bool,
+    /// Its lock also guards which frames the index has.
+    counts: SpinLock<ObjectCounts, C, { lockdep::FILE.0 }>,
     index: PageIndex<C>,
+}
+
+#[derive(Clone, Copy)]
+struct ObjectCounts {
+    /// Base pages that mappings cover; 0: dead.
+    mapped: u64,
+    /// Huge pages that the pool has set aside for pages that are not filled.
+    reserved: u64,
+    /// Huge pages of the pool that it has.
+    filled: u64,
+}
+
+/// What the reserved pool has to do with one object of shared memory, in huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SharedPoolCounts {
+    /// Those that it has, whether an entry maps them or not.
+    pub filled: u64,
+    /// Those that are set aside for pages which were not touched yet.
+    pub reserved: u64,
+}
+
+/// All that a dead object had.
+pub(super) struct LeftOver<'m, M: Machine> {
+    /// What its index held.
+    pub frames: TakenSlot<'m, M>,
+    /// What was set aside for it.
+    pub reserve: Option<HugeReserve<'m, M>>,
 }
 
 /// Why a page of an object cannot be filled.
@@ -29,7 +64,38 @@ pub(crate) enum FillError {
 impl<C: Cpu> Object<C> {
     /// An object of which `pages` pages are about to be mapped, for frames of `memory` and readers of `rcu`.
     pub(super) fn new(number: NonZeroU64, pages: u64, memory: UniqueId, rcu: UniqueId) -> Self {
-        Self { number, mapped: SpinLock::new(pages), index: PageIndex::new(memory, rcu) }
+        let counts = ObjectCounts { mapped: pages, reserved: 0, filled: 0 };
+        let (size, reserves) = (PageSize::Base, false);
+        Self { number, size, reserves, counts: SpinLock::new(counts), index: PageIndex::new(memory, rcu) }
+    }
+
+    /// As [`new`](Self::new), of huge pages of the reserved pool of `size`, of which `reserved` are set aside
+    /// for it: one for each page, or none.
+    pub(super) fn new_pool(
+        number: NonZeroU64,
+        pages: u64,
+        (size, reserved): (PageSize, u64),
+        memory: UniqueId,
+        rcu: UniqueId,
+    ) -> Self {
+        let counts = SpinLock::new(ObjectCounts { mapped: pages, reserved, filled: 0 });
+        Self { size, reserves: reserved > 0, counts, ..Self::new(number, pages, memory, rcu) }
+    }
+
+    /// The size of its pages.
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.size
+    }
+
+    /// By what right a page that is not filled takes a huge page of the reserved pool.
+    pub(crate) fn pool_take(&self) -> PoolTake {
+        if self.reserves { PoolTake::Reserved } else { PoolTake::Available }
+    }
+
+    /// What it has of the reserved pool; stale at once.
+    pub(crate) fn pool_counts(&self) -> SharedPoolCounts {
+        let counts = self.counts.lock();
+        SharedPoolCounts { filled: counts.filled, reserved: counts.reserved }
     }
 
     /// The frame that holds a page; stale at once, and returned without a reference.
@@ -55,15 +121,49 @@ impl<C: Cpu> Object<C> {
         frame: &mut Option<ZeroedFrame<'_, M>>,
         reading: &ReadGuard<'_, C>,
     ) -> Result<Pfn, FillError> {
-        let mapped = self.mapped.lock();
-        if *mapped == 0 && !mutant!("object.dead-filled") {
+        self.fill_with((page, Order::BASE), (memory, reading), |owner, _| {
+            Some(frame.take()?.into_file(owner))
+        })
+    }
+
+    /// As [`fill`](Self::fill), of a huge page of the reserved pool: `page` is the first that it is for.
+    ///
+    /// # Errors
+    /// As of that.
+    pub(crate) fn fill_from_pool<'m, M: Machine<Cpu = C>>(
+        &self,
+        memory: &'m Memory<'m, M>,
+        page: u64,
+        folio: &mut Option<PoolFolio<'_, M>>,
+        reading: &ReadGuard<'_, C>,
+    ) -> Result<Pfn, FillError> {
+        self.fill_with((page, self.size.order()), (memory, reading), |owner, counts| {
+            let folio = folio.take()?;
+            counts.filled += 1;
+            // One was set aside for each page that is not filled, where any was.
+            if folio.take() == PoolTake::Reserved && !mutant!("pool.object-reserve-kept") {
+                counts.reserved -= 1;
+            }
+            Some(folio.into_file(owner))
+        })
+    }
+
+    /// Puts what `make` returns, which is told its owner, into the slot of a page, unless that has a frame.
+    fn fill_with<'m, 'f, M: Machine<Cpu = C> + 'f>(
+        &self,
+        (page, order): (u64, Order),
+        (memory, reading): (&'m Memory<'m, M>, &ReadGuard<'_, C>),
+        make: impl FnOnce((u64, u64), &mut ObjectCounts) -> Option<FrameRef<'f, M>>,
+    ) -> Result<Pfn, FillError> {
+        let mut counts = self.counts.lock();
+        if counts.mapped == 0 && !mutant!("object.dead-filled") {
             return Err(FillError::Dead);
         }
         if let Some(there) = self.index.lookup(memory, page, reading) {
             return Ok(there);
         }
-        let slot = self.index.place(memory, page, reading).ok_or(FillError::NoMemory)?;
-        let filled = frame.take().ok_or(FillError::NoMemory)?.into_file((self.number.get(), page));
+        let slot = self.index.place(memory, (page, order), reading).ok_or(FillError::NoMemory)?;
+        let filled = make((self.number.get(), page), &mut counts).ok_or(FillError::NoMemory)?;
         let pfn = filled.pfn();
         let put = slot.put_frame(filled);
         debug_assert!(put.is_ok(), "the slot was empty under the lock");
@@ -79,7 +179,7 @@ impl<C: Cpu> Object<C> {
         page: u64,
         reading: &ReadGuard<'_, C>,
     ) -> Option<crate::frame::FrameRef<'m, M>> {
-        match self.index.place(memory, page, reading)?.take() {
+        match self.index.place(memory, (page, Order::BASE), reading)?.take() {
             TakenSlot::Frame(frame) => Some(frame),
             _ => None,
         }
@@ -87,19 +187,26 @@ impl<C: Cpu> Object<C> {
 
     /// Counts `pages` more mapped pages; the object is not dead.
     pub(super) fn mapped(&self, pages: u64) {
-        *self.mapped.lock() += pages;
+        self.counts.lock().mapped += pages;
     }
 
-    /// Counts `pages` fewer mapped pages. Returns all that the index held where the object dies.
+    /// Counts `pages` fewer mapped pages. Returns all that it had where the object dies.
     pub(super) fn unmapped<'m, M: Machine<Cpu = C>>(
         &self,
         memory: &'m Memory<'m, M>,
         pages: u64,
         reading: &ReadGuard<'_, C>,
-    ) -> Option<TakenSlot<'m, M>> {
-        let mut mapped = self.mapped.lock();
-        *mapped = mapped.saturating_sub(pages);
-        (*mapped == 0).then(|| self.index.take_all(memory, reading))
+    ) -> Option<LeftOver<'m, M>> {
+        let mut counts = self.counts.lock();
+        counts.mapped = counts.mapped.saturating_sub(pages);
+        if counts.mapped > 0 {
+            return None;
+        }
+        let reserved = core::mem::take(&mut counts.reserved);
+        counts.filled = 0;
+        let reserved = if mutant!("pool.object-reserve-lost") { 0 } else { reserved };
+        let reserve = HugeReserve::counted_by_object(memory, self.size, reserved);
+        Some(LeftOver { frames: self.index.take_all(memory, reading), reserve })
     }
 }
 

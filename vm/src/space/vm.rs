@@ -3,10 +3,11 @@
 use super::counters::{Counter, Counters, Totals};
 use super::rmap::AnonNodes;
 use crate::frame::{
-    BootError, BootMap, BootMemory, IndexAllocator, IndexPools, IndexReserve, Memory, PoolCounts, RecordInit,
+    BootError, BootMap, BootMemory, HugeReserve, IndexAllocator, IndexPools, IndexReserve, Memory,
+    PoolCounts, RecordInit,
 };
 use crate::machine::Machine;
-use crate::object::{Object, Objects};
+use crate::object::{Object, Objects, SharedPoolCounts};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::{NodeMask, PageSize};
@@ -280,6 +281,26 @@ impl<'m, M: Machine> Vm<'m, M> {
         let number = NonZeroU64::new(self.numbers.next())?;
         self.objects.create(&self.memory, &self.rcu, number, pages)?;
         Some(BackingId(number))
+    }
+
+    /// Makes shared memory of `pages` base pages, all about to be mapped, of huge pages of the reserved pool;
+    /// `reserve` are those set aside for it: one for each huge page, or none. They stay the caller's where
+    /// there is no memory.
+    pub(super) fn create_pool_object(
+        &self,
+        (size, pages): (PageSize, u64),
+        reserve: &mut Option<HugeReserve<'_, M>>,
+    ) -> Option<BackingId> {
+        let backing = BackingId::of_pool_object(NonZeroU64::new(self.numbers.next())?, size);
+        self.objects.create_pool(&self.memory, &self.rcu, backing.0, (size, pages), reserve)?;
+        Some(backing)
+    }
+
+    /// What the shared memory that a mapping maps has of the reserved pool; stale at once. `None` where it is
+    /// of other memory, or gone.
+    pub fn shared_pool(&self, backing: BackingId) -> Option<SharedPoolCounts> {
+        backing.as_pool().filter(|pool| pool.is_shared)?;
+        Some(self.object(backing, &self.rcu.read())?.pool_counts())
     }
 
     /// The object of a mapping, for the life of a read section. `None` where no page of it is mapped any

@@ -9,19 +9,30 @@ use crate::machine::{Entry, Leaf, Machine, Marker};
 use crate::units::{Order, PAGE_SIZE, PhysAddr, Rights, Vpn};
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// Maps the block by one leaf in a slot that is absent, or marked busy or reserved.
+    /// Maps the block by one leaf in a slot that is absent, or marked busy.
     ///
     /// # Panics
     /// Where a leaf of this level does not map as many frames, the slot is the platform's or holds anything
     /// else, or the block is of another memory.
     #[track_caller]
     pub fn install_huge(&mut self, slot: usize, folio: MappedFolio<'_, M>, bits: LeafBits) {
+        assert!(
+            matches!(self.entry(slot), Entry::Absent | Entry::Marker(Marker::Busy)),
+            "something is mapped there"
+        );
+        self.put_folio(slot, folio, bits);
+    }
+
+    /// Maps the block by a leaf in a slot of which the caller has seen that nothing is mapped there.
+    ///
+    /// # Panics
+    /// Where a leaf of this level does not map as many frames, the slot is the platform's, or the block is of
+    /// another memory.
+    #[track_caller]
+    pub(super) fn put_folio(&mut self, slot: usize, folio: MappedFolio<'_, M>, bits: LeafBits) {
         let fits = self.level().leaf_size().is_some_and(|size| size.order() == folio.order());
         assert!(fits, "a leaf of {:?} in a table of {:?}", folio.order(), self.level());
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
-        let is_free =
-            matches!(self.entry(slot), Entry::Absent | Entry::Marker(Marker::Busy | Marker::Reserved));
-        assert!(is_free, "something is mapped there");
         let pfn = folio.into_entry(self.table.tree.memory);
         self.put(slot, Entry::Leaf(bits.leaf(pfn, true)));
     }

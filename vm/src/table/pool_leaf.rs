@@ -4,40 +4,43 @@
 //!   absent ── mark_reserved ──► Reserved ── install_huge ──► leaf ── drop_pool_leaf ──► Reserved, or absent
 //! ```
 //!
-//! An entry that is marked *reserved* has a huge page of the pool set aside for it, which the pool counts; so
-//! whoever puts the marker there, or takes it away, tells the pool, under the lock of the table.
+//! An entry that is marked *reserved* has a huge page of the pool set aside for it, which the pool counts.
+//! The marker is put there and taken away in this file alone, under the lock of the table, together with what the
+//! pool counts for it.
+//!
+//! Entries of shared memory are never marked: its object counts what is set aside.
 
 use super::given_leaves::table_at;
-use super::{LockedTable, MapError, PageTable, SlotRun};
-use crate::frame::{TableFrame, Unhooked};
+use super::{LeafBits, LockedTable, MapError, PageTable, SlotRun};
+use crate::frame::{Birth, HugeReserve, PoolFolio, PoolTake, TableFrame, Unhooked};
 use crate::machine::{Entry, Machine, Marker};
 use crate::units::{Level, PageSize, Rights, Vpn, VpnRange};
 
-/// Marks the entries of `pages` as reserved, each of the size of a leaf; all are absent. `marked` is what was
-/// marked so far, from the first page on, and is brought up to date: after an error too. `alloc` makes empty
-/// tables, and is called without a lock.
+/// Marks the entries of `pages` as reserved, each of the size of a leaf; all are absent. Each gets one of the
+/// pages of `reserve`, which has as many. `alloc` makes empty tables, and is called without a lock.
 ///
 /// # Errors
-/// [`MapError::NoMemory`], [`MapError::AlreadyMapped`].
+/// [`MapError::NoMemory`], [`MapError::AlreadyMapped`]; those that were marked until then stay so.
 pub(crate) fn mark_reserved<'f, M: Machine + 'f>(
     tree: &PageTable<'_, M>,
     pages: VpnRange,
     size: PageSize,
-    marked: &mut VpnRange,
+    reserve: &mut HugeReserve<'_, M>,
     mut alloc: impl FnMut() -> Option<TableFrame<'f, M>>,
 ) -> Result<(), MapError> {
-    let level = size.level();
-    while marked.end < pages.end {
-        let mut table = table_at(tree, marked.end, level, &mut alloc)?;
-        for slot in level.index(marked.end)..Level::ENTRIES {
-            if marked.end >= pages.end {
+    let (level, mut page) = (size.level(), pages.start);
+    while page < pages.end {
+        let mut table = table_at(tree, page, level, &mut alloc)?;
+        for slot in level.index(page)..Level::ENTRIES {
+            if page >= pages.end {
                 break;
             }
-            if table.entry(slot) != Entry::Absent || table.table().is_platforms(slot) {
+            let is_free = table.entry(slot) == Entry::Absent && !table.table().is_platforms(slot);
+            if !is_free || !reserve.give_to_entry() {
                 return Err(MapError::AlreadyMapped);
             }
             table.put(slot, Entry::Marker(Marker::Reserved));
-            marked.end = marked.end.add(size.pages());
+            page = page.add(size.pages());
         }
     }
     Ok(())
@@ -47,6 +50,30 @@ impl<M: Machine> LockedTable<'_, M> {
     /// Whether the slot maps a folio of the reserved pool, which it owns.
     pub(crate) fn is_of_pool(&self, slot: usize) -> bool {
         self.mapped_meta(slot).is_some_and(|meta| meta.state().is_pooled())
+    }
+
+    /// Maps a huge page that was taken from the pool, in a slot that is absent, or marked as reserved where
+    /// one was set aside for it, or as busy in a tree that only the caller knows. The page of its birth is
+    /// the first of the leaf. False, and the page goes back, where the slot is not so.
+    ///
+    /// # Panics
+    /// As [`install_huge`](Self::install_huge).
+    pub(crate) fn install_from_pool(
+        &mut self,
+        slot: usize,
+        folio: PoolFolio<'_, M>,
+        birth: Birth,
+        bits: LeafBits,
+    ) -> bool {
+        let is_right = match self.entry(slot) {
+            Entry::Marker(Marker::Reserved) => folio.take() == PoolTake::Reserved,
+            Entry::Marker(Marker::Busy) | Entry::Absent => folio.take() == PoolTake::Available,
+            _ => false,
+        };
+        if is_right {
+            self.put_folio(slot, folio.into_mapped_at(birth), bits);
+        }
+        is_right
     }
 
     /// Marks a slot that is absent as *busy* or *lost*, in a tree that only the caller knows.
@@ -83,24 +110,34 @@ impl<M: Machine> LockedTable<'_, M> {
         };
         if is_reserving {
             // After the entry has changed: a pin that comes later is dropped again.
-            let is_promised = self.tree().memory.promise_again(size, leaf.pfn);
-            self.replace(slot, if is_promised { Entry::Marker(Marker::Reserved) } else { Entry::Absent });
+            let is_reserved = self.tree().memory.reserve_again(size, leaf.pfn);
+            self.replace(slot, if is_reserved { Entry::Marker(Marker::Reserved) } else { Entry::Absent });
         }
         Some(Unhooked::frame(VpnRange::new(page, page.add(size.pages())), last))
     }
 }
 
-impl<M: Machine> SlotRun<'_, '_, M> {
-    /// Number of leaves of the reserved pool, and of entries for which it has set a page aside.
-    pub fn nr_of_pool(&self) -> (u64, u64) {
-        let (mut leaves, mut reserved) = (0, 0);
+impl<'m, M: Machine> SlotRun<'_, 'm, M> {
+    /// Clears the markers *reserved* of the run, and gives up what was set aside for its entries. Returns the
+    /// number of leaves whose huge pages are of the pool and nobody else's. The mappings of the entries are
+    /// gone, or end: nobody installs anything there for them.
+    pub fn leave_pool(&mut self) -> u64 {
+        let (mut leaves, mut cleared) = (0, 0);
         for slot in self.slots.clone() {
             match self.table.entry(slot) {
-                Entry::Leaf(_) => leaves += u64::from(self.table.is_of_pool(slot)),
-                Entry::Marker(Marker::Reserved) => reserved += 1,
+                Entry::Leaf(_) if self.table.is_exclusive(slot) => {
+                    leaves += u64::from(self.table.is_of_pool(slot));
+                }
+                Entry::Marker(Marker::Reserved) => {
+                    self.table.replace(slot, Entry::Absent);
+                    cleared += 1;
+                }
                 _ => {}
             }
         }
-        (leaves, reserved)
+        if let Some(size) = self.table.level().leaf_size() {
+            drop(HugeReserve::of_cleared_entries(self.table.tree().memory, size, cleared));
+        }
+        leaves
     }
 }

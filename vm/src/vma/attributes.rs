@@ -50,6 +50,11 @@ impl VmaAttributes {
         self.backing.and_then(BackingId::as_pool)
     }
 
+    /// What it has of the reserved pool, if it maps that as private memory.
+    pub fn private_pool(&self) -> Option<PoolBacking> {
+        self.backing.and_then(BackingId::as_private_pool)
+    }
+
     /// Whether the pages `part` of it may become a mapping of their own: huge pages of the reserved pool are
     /// never cut. (Linux: `may_split`.)
     #[inline(always)]

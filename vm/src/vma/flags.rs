@@ -122,8 +122,9 @@ impl VmaFlags {
         (asked & Self::REQUESTABLE.difference(PRIVATE_ONLY)) | Self::SHARED | Self::MAY_ACCESS
     }
 
-    /// The flags of a new private mapping of the reserved pool, likewise. It is not counted as committed: the
-    /// pool has an account of its own. It does not grow, and its pages are huge whatever the advice.
+    /// The flags of a new mapping of the reserved pool, likewise; of shared memory with
+    /// [`SHARED`](Self::SHARED) besides. It is not counted as committed: the pool has an account of its own.
+    /// It does not grow, and its pages are huge whatever the advice.
     pub fn new_pool(asked: Self) -> Self {
         const WITHOUT: VmaFlags = VmaFlags::GROWS_DOWN
             .union(VmaFlags::WIPE_ON_FORK)

@@ -7,7 +7,8 @@ use core::num::NonZeroU64;
 
 /// What pages are filled from: a file, or an object shared by name or by fork. Opaque here; the address space
 /// interprets it. Or frames that were [given](Self::given), which are present from the start, or the
-/// [reserved pool](Self::of_pool); no object has such a number.
+/// [reserved pool](Self::of_pool); no object has such a number. An object of huge pages of the pool has a
+/// number that [says so](Self::of_pool_object).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct BackingId(pub NonZeroU64);
@@ -16,6 +17,9 @@ impl BackingId {
     /// Numbers of objects lie below both.
     const GIVEN: NonZeroU64 = NonZeroU64::new(1 << 63).unwrap();
     const POOL: NonZeroU64 = NonZeroU64::new(1 << 62).unwrap();
+    /// Of the number of an object: it has huge pages of the pool; those of 1 GiB.
+    const POOL_OBJECT: u64 = 1 << 61;
+    const GIANT: u64 = 1 << 60;
 
     /// Frames that were given: the mapping's offset is its first frame. Leaves are cached as `cache` says and
     /// have at most this size.
@@ -23,24 +27,46 @@ impl BackingId {
         Self(Self::GIVEN.saturating_add((cache as u64) << 8 | largest as u64))
     }
 
-    /// Private memory of huge pages of the reserved pool.
+    /// Private memory of huge pages of the reserved pool, whatever `pool` says of sharing.
     pub const fn of_pool(pool: PoolBacking) -> Self {
         Self(Self::POOL.saturating_add((pool.reserves as u64) << 8 | pool.size as u64))
+    }
+
+    /// An object of huge pages of the reserved pool of `size`; `number`, below 2^60, is no other object's.
+    pub const fn of_pool_object(number: NonZeroU64, size: PageSize) -> Self {
+        let giant = if size as u8 == PageSize::Giant as u8 { Self::GIANT } else { 0 };
+        let bits = Self::POOL_OBJECT | giant | (number.get() & (Self::GIANT - 1));
+        Self(NonZeroU64::MIN.saturating_add(bits - 1))
     }
 
     /// What a mapping of the reserved pool has; `None` for any other backing.
     pub const fn as_pool(self) -> Option<PoolBacking> {
         let bits = self.0.get();
-        if bits & (Self::GIVEN.get() | Self::POOL.get()) != Self::POOL.get() {
+        if bits & Self::GIVEN.get() != 0 {
             return None;
         }
-        let size = if bits as u8 == PageSize::Giant as u8 { PageSize::Giant } else { PageSize::Huge };
-        Some(PoolBacking { size, reserves: bits >> 8 & 1 == 1 })
+        let (is_shared, is_giant) = if bits & Self::POOL.get() != 0 {
+            (false, bits as u8 == PageSize::Giant as u8)
+        } else if bits & Self::POOL_OBJECT != 0 {
+            (true, bits & Self::GIANT != 0)
+        } else {
+            return None;
+        };
+        let size = if is_giant { PageSize::Giant } else { PageSize::Huge };
+        Some(PoolBacking { size, reserves: !is_shared && bits >> 8 & 1 == 1, is_shared })
+    }
+
+    /// What a private mapping of the reserved pool has; `None` for any other backing.
+    pub const fn as_private_pool(self) -> Option<PoolBacking> {
+        match self.as_pool() {
+            Some(pool) if !pool.is_shared => Some(pool),
+            _ => None,
+        }
     }
 
     /// The backing of a mapping that a fork makes of one with this backing: nothing is set aside for a child.
     pub(crate) const fn inherited(self) -> Self {
-        match self.as_pool() {
+        match self.as_private_pool() {
             Some(pool) => Self::of_pool(PoolBacking { reserves: false, ..pool }),
             None => self,
         }
@@ -70,8 +96,11 @@ impl BackingId {
 pub struct PoolBacking {
     /// The size of its pages: not that of base pages.
     pub size: PageSize,
-    /// Whether a huge page is set aside for each page that has none.
+    /// Whether a huge page is set aside for each entry that has none. Not for those of shared memory, whose
+    /// object counts what is set aside.
     pub reserves: bool,
+    /// Whether it is shared memory: an object has the pages.
+    pub is_shared: bool,
 }
 
 /// The identity of a mapping's private copies (Linux: `anon_vma`).

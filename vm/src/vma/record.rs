@@ -135,6 +135,11 @@ impl<C: Cpu> Vma<C> {
         self.backing.get().and_then(BackingId::as_pool).map(|pool| pool.size)
     }
 
+    /// Whether it maps the reserved pool as shared memory.
+    pub fn is_shared_pool(&self) -> bool {
+        self.backing.get().and_then(BackingId::as_pool).is_some_and(|pool| pool.is_shared)
+    }
+
     /// The backing of its pages; `None` for private anonymous memory.
     #[inline(always)]
     pub fn backing(&self) -> Option<BackingId> {

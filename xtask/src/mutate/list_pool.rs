@@ -4,30 +4,31 @@ use super::Mutation;
 use super::Test::{Model, Unit};
 
 const COUNTS: super::Test = Unit("frame::huge_pool::tests");
-const PROMISES: super::Test = Unit("space::tests::pool::promises");
+const RESERVES: super::Test = Unit("space::tests::pool::reserves");
 const EDITS: super::Test = Unit("space::tests::pool::edits");
 const FORK: super::Test = Unit("space::tests::pool::fork");
+const SHARED: super::Test = Unit("space::tests::pool::shared");
 const PINS: super::Test = Unit("space::tests::pool::pins");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
-    Mutation { point: "pool.promised-twice", wrong: "more is set aside than there is", test: COUNTS },
+    Mutation { point: "pool.reserved-twice", wrong: "more is set aside than there is", test: COUNTS },
     Mutation {
-        point: "pool.promise-broken",
-        wrong: "a mapping without a promise takes a page that is set aside",
+        point: "pool.reserve-taken",
+        wrong: "a mapping without a reserve takes a page that is set aside",
         test: COUNTS,
     },
     Mutation {
-        point: "pool.promise-kept",
+        point: "pool.reserve-kept",
         wrong: "munmap leaves pages set aside for nobody",
-        test: PROMISES,
+        test: RESERVES,
     },
     Mutation {
         point: "pool.folio-freed-to-zone",
         wrong: "a page that was in use does not come back to the pool",
-        test: PROMISES,
+        test: RESERVES,
     },
-    Mutation { point: "pool.folio-not-zeroed", wrong: "a page shows what it held before", test: PROMISES },
+    Mutation { point: "pool.folio-not-zeroed", wrong: "a page shows what it held before", test: RESERVES },
     Mutation { point: "pool.page-cut", wrong: "munmap and mprotect cut huge pages", test: EDITS },
     Mutation {
         point: "pool.restored-though-pinned",
@@ -48,6 +49,21 @@ pub const ALL: &[Mutation] = &[
         point: "pool.fork-ignored",
         wrong: "a fault of the parent allows stores to a page that is copied for the child",
         test: Model("loom_a_fork_that_copies_a_page_against_two_stores"),
+    },
+    Mutation {
+        point: "pool.shared-copied",
+        wrong: "a child has a copy of what it shares with its parent",
+        test: SHARED,
+    },
+    Mutation {
+        point: "pool.object-reserve-kept",
+        wrong: "shared memory counts a page as set aside that it has got",
+        test: SHARED,
+    },
+    Mutation {
+        point: "pool.object-reserve-lost",
+        wrong: "what is set aside for shared memory stays so when it ends",
+        test: SHARED,
     },
     Mutation {
         point: "pool.kept-taken-for-empty",

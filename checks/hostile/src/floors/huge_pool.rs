@@ -6,7 +6,8 @@ use crate::{call, called, odd};
 use interleaf::frame::Memory;
 use interleaf::space::{AddressSpace, Advice, Fault, MapRequest, Place, Sharing, Vm};
 use interleaf::units::{Access, PageSize, VirtAddr};
-use interleaf::vma::VmaFlags;
+use interleaf::vma::{BackingId, VmaFlags};
+use std::num::NonZeroU64;
 
 const SIZES: [PageSize; 3] = [PageSize::Base, PageSize::Huge, PageSize::Giant];
 
@@ -34,6 +35,9 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
                     let shared = MapRequest { sharing: Sharing::Shared, ..request };
                     call!(AddressSpace::map_huge_pool, space, &shared, size);
                 }
+            }
+            for backing in [1, 1 << 61, 3 << 60, u64::MAX].into_iter().filter_map(NonZeroU64::new) {
+                call!(Vm::shared_pool, vm, BackingId(backing));
             }
             let _ = space.advise(addr, len_bytes, Advice::DontNeed);
             let _ = space.fault(Fault { addr, access: Access::Write });

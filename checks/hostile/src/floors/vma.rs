@@ -98,13 +98,21 @@ fn attributes() {
             }
         }
         for (size, reserves) in [(PageSize::Huge, true), (PageSize::Giant, false)] {
-            let pool = PoolBacking { size, reserves };
+            let pool = PoolBacking { size, reserves, is_shared: false };
             let of_pool = call!(BackingId::of_pool, pool).expect("a number");
             assert_eq!((of_pool.as_pool(), of_pool.as_given()), (Some(pool), None));
             let one = VmaAttributes { backing: Some(of_pool), ..one };
             call!(VmaAttributes::may_be_cut, &one, VpnRange { start: Vpn(u64::MAX), end: Vpn(0) });
         }
+        for (size, number) in [(PageSize::Huge, u64::MAX), (PageSize::Giant, 1), (PageSize::Base, 1 << 60)] {
+            let number = NonZeroU64::new(number).expect("not zero");
+            let shared = call!(BackingId::of_pool_object, number, size).expect("a number");
+            assert!(shared.as_pool().is_some_and(|pool| pool.is_shared && !pool.reserves));
+            assert_eq!((shared.as_private_pool(), shared.as_given()), (None, None));
+        }
         assert_eq!(call!(BackingId::as_pool, backing), Some(None));
+        assert_eq!(call!(BackingId::as_private_pool, backing), Some(None));
+        call!(VmaAttributes::private_pool, &one);
         call!(VmaAttributes::pool, &one);
         call!(BackingId::as_given, backing);
         call!(VmaAttributes::given, &one);
@@ -232,6 +240,7 @@ fn records() {
             call!(Vma::is_private_anonymous, &record);
             call!(Vma::is_given, &record);
             call!(Vma::pool_size, &record);
+            call!(Vma::is_shared_pool, &record);
             for page in [Vpn(0), one.range.start, one.range.end, Vpn(u64::MAX)] {
                 call!(Vma::contains, &record, page);
                 call!(Vma::frame_offset, &record, page);

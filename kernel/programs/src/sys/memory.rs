@@ -31,6 +31,9 @@ const PRIVATE: usize = 0x22;
 /// MAP_SHARED | MAP_ANONYMOUS.
 const SHARED: usize = 0x21;
 const FIXED: usize = 0x10;
+/// MAP_HUGETLB and MAP_NORESERVE.
+const HUGETLB: usize = 0x40000;
+const NORESERVE: usize = 0x4000;
 const DONTNEED: usize = 4;
 /// FUTEX_WAIT, private.
 pub(super) const FUTEX_WAIT: usize = 128;
@@ -55,6 +58,16 @@ impl Region {
     pub fn map_shared(pages: usize, rights: Rights) -> Result<Region, Errno> {
         // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
         let start = unsafe { call(nr::MMAP, [0, pages * PAGE, rights.0, SHARED, usize::MAX, 0]) }?;
+        Ok(Region { start, pages })
+    }
+
+    /// Maps `pages` base pages of huge pages of the reserved pool, which are set aside if `is_reserved`;
+    /// children share them if `is_shared`.
+    pub fn map_huge_pool(pages: usize, is_shared: bool, is_reserved: bool) -> Result<Region, Errno> {
+        let kind = if is_shared { SHARED } else { PRIVATE };
+        let flags = kind | HUGETLB | if is_reserved { 0 } else { NORESERVE };
+        // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
+        let start = unsafe { call(nr::MMAP, [0, pages * PAGE, Rights::WRITE.0, flags, usize::MAX, 0]) }?;
         Ok(Region { start, pages })
     }
 

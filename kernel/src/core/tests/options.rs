@@ -32,6 +32,15 @@ fn huge_pages_are_never_used_but_where_the_line_says_so() {
 }
 
 #[test]
+fn the_reserved_pool_is_empty_but_where_the_line_says_so() {
+    let pool = |line| Options::parse(line).map(|options| options.huge_pool);
+    assert_eq!((pool("count"), pool("hugepages=12 count")), (Ok(0), Ok(12)));
+    for wrong in ["hugepages=", "hugepages=2M", "hugepages=-1", "hugepages"] {
+        assert_eq!(pool(wrong), Err(wrong));
+    }
+}
+
+#[test]
 fn nothing_is_a_command_line_too() {
     assert_eq!(Options::parse(""), Ok(Options::default()));
     assert_eq!(Options::parse("count --").unwrap().program, "");

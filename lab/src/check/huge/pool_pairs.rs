@@ -1,9 +1,10 @@
 //! Two CPUs at once on memory of the reserved pool, on the seeded machine.
 //!
-//! Both run a space that maps three pages of the pool, which has one more; each CPU stores to a part of its
-//! own in the first page. Each does an operation, then reads its part back. What holds whatever the order: a
-//! page that is set aside is there for its fault, no CPU loses a store that nobody discards, no TLB holds
-//! what is gone, and the pool's counts are what the entries say.
+//! Both run a space that maps three pages of the pool, which has one more, and two pages of shared memory of
+//! the pool, which has those too; each CPU stores to a part of its own in the first page. Each does an
+//! operation, then reads its part back. What holds whatever the order: a page that is set aside is there for
+//! its fault, no CPU loses a store that nobody discards, or one to shared memory, no TLB holds what is gone,
+//! and the pool's counts are what entries and objects say.
 
 use super::{HUGE, HUGE_BYTES};
 use crate::check::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
@@ -15,7 +16,7 @@ use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
 use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::frame::PoolCounts;
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, MapRequest, MemlockLimit, Path, Place, Vm};
+use interleaf::space::{AddressSpace, MapRequest, MemlockLimit, Path, Place, Sharing, Vm};
 use interleaf::units::{Access, CpuId, PageSize, VirtAddr};
 use std::ops::Range;
 
@@ -38,11 +39,21 @@ pub enum PoolOperation {
     Pin,
     /// A fork, whose child reads the own part if the pool has a page for it.
     Fork,
+    /// Stores to both pages of shared memory.
+    StoreShared,
+    /// MADV_DONTNEED of shared memory, whose contents stay.
+    DiscardShared,
+    /// munmap of the second page of shared memory.
+    UnmapShared,
+    /// A pin of a part of shared memory, without a lock or with one.
+    PinShared,
+    /// A fork, whose child stores to shared memory, and unmaps it last or first.
+    ForkShared,
 }
 
 impl PoolOperation {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 13] = [
         Self::Store,
         Self::MapAgain,
         Self::Unmap,
@@ -51,20 +62,39 @@ impl PoolOperation {
         Self::MapOver,
         Self::Pin,
         Self::Fork,
+        Self::StoreShared,
+        Self::DiscardShared,
+        Self::UnmapShared,
+        Self::PinShared,
+        Self::ForkShared,
     ];
 }
 
-/// All unordered pairs.
+impl PoolOperation {
+    /// Whether it is about shared memory.
+    fn is_of_shared(self) -> bool {
+        use PoolOperation::*;
+        matches!(self, StoreShared | DiscardShared | UnmapShared | PinShared | ForkShared)
+    }
+}
+
+/// All unordered pairs of operations on private memory, and of those on shared memory; and each of the latter
+/// beside what also changes the pool's counts, or both kinds of memory.
 pub fn all_pool() -> impl Iterator<Item = (PoolOperation, PoolOperation)> {
     let every = PoolOperation::ALL;
-    (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| (every[a], every[b])))
+    let meets_all = |one| matches!(one, PoolOperation::MapAgain | PoolOperation::Fork);
+    let pairs = (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| (every[a], every[b])));
+    pairs.filter(move |&(a, b)| a.is_of_shared() == b.is_of_shared() || meets_all(a) || meets_all(b))
 }
 
 /// The arena, in the main window of the setting.
 const BASE: u64 = (16 << 40) + 64 * HUGE_BYTES;
 const PAGES: u64 = 3;
 /// Huge pages of the pool, and frames: the pool, and what goes beside.
-const POOL: u64 = PAGES + 1;
+const POOL: u64 = PAGES + 1 + SHARED_PAGES;
+/// Shared memory, behind a hole.
+const SHARED: u64 = BASE + 8 * HUGE_BYTES;
+const SHARED_PAGES: u64 = 2;
 const FRAMES: u64 = (POOL + 4) * HUGE;
 const BOTH: Prot = Prot::READ.union(Prot::WRITE);
 const FIXED: MapFlags = MapFlags::FIXED.union(MapFlags::PRIVATE).union(MapFlags::ANONYMOUS);
@@ -101,6 +131,7 @@ fn scenario<F: Format>(schedule: &Schedule, pair: (PoolOperation, PoolOperation)
         let _entered = machine.enter(CpuId(cpu.cpu as u32));
         if cpu.cpu == 0 {
             cpu.map(0, PAGES);
+            cpu.map_shared();
         }
         active.push(space.activate(None));
         cpu.store_own(1);
@@ -162,6 +193,30 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
         assert!(mapped.is_ok(), "the pool has enough: {mapped:?}");
     }
 
+    fn map_shared(&self) {
+        let (place, sharing) = (Place::Fixed(VirtAddr(SHARED)), Sharing::Shared);
+        let request = MapRequest { place, sharing, ..MapRequest::anonymous(SHARED_PAGES * HUGE_BYTES) };
+        let mapped = self.driver.space.map_huge_pool(&request, PageSize::Huge);
+        assert!(mapped.is_ok(), "the pool has enough: {mapped:?}");
+    }
+
+    /// An address in the first page of shared memory, which nobody unmaps.
+    fn own_shared(&self) -> u64 {
+        SHARED + (3 + 50 * self.cpu) * PAGE
+    }
+
+    /// Stores to the own part of shared memory, where nothing is ever lost.
+    fn store_shared(&self, value: u8) {
+        let stored = self.call(Call::Write { addr: self.own_shared(), value });
+        assert_eq!(stored, CallResult::Written, "a page of shared memory was set aside");
+    }
+
+    fn must_read_shared(&self, space: &AddressSpace<'v, Machine<F>>, value: u8) {
+        let mut byte = [0];
+        assert_eq!(space.copy_from(VirtAddr(self.own_shared()), &mut byte), Ok(1));
+        assert_eq!(byte, [value], "a store to shared memory is lost");
+    }
+
     fn run(&self, operation: PoolOperation) {
         let kept = 20 + self.cpu as u8;
         self.store_own(kept);
@@ -211,6 +266,35 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
                 if child.copy_from(VirtAddr(self.own()), &mut byte) == Ok(1) && is_kept {
                     assert_eq!(byte[0], kept, "a child lacks a store from before its fork");
                 }
+            }
+            PoolOperation::StoreShared => {
+                self.store_shared(6);
+                self.call(Call::Write { addr: SHARED + HUGE_BYTES + (2 + self.cpu) * PAGE, value: 6 });
+                self.must_read_shared(self.driver.space, 6);
+            }
+            PoolOperation::DiscardShared => {
+                self.store_shared(7);
+                let len = SHARED_PAGES * HUGE_BYTES;
+                self.call(Call::Madvise { addr: SHARED, len, advice: advice::DONTNEED });
+                self.must_read_shared(self.driver.space, 7);
+            }
+            PoolOperation::UnmapShared => {
+                self.call(Call::Munmap { addr: SHARED + HUGE_BYTES, len: HUGE_BYTES });
+                let seen = self.call(Call::Read { addr: SHARED + HUGE_BYTES });
+                assert!(!matches!(seen, CallResult::Byte(_)), "a page is reached where nothing is mapped");
+            }
+            PoolOperation::PinShared => {
+                let addr = VirtAddr(self.own_shared());
+                let pinned = self.driver.space.pin_pages(addr, Access::Write, self.limit, [None]);
+                assert!(pinned.is_ok(), "a page of shared memory was set aside: {pinned:?}");
+                self.store_shared(8);
+                self.must_read_shared(self.driver.space, 8);
+            }
+            PoolOperation::ForkShared => {
+                let child = self.driver.space.fork().expect("there is memory");
+                let addr = VirtAddr(self.own_shared());
+                assert_eq!(child.copy_to(addr, &[9]), Ok(1), "a page of shared memory was set aside");
+                self.must_read_shared(self.driver.space, 9);
             }
         }
     }

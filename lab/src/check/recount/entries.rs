@@ -3,21 +3,24 @@
 use super::system::{QuiescentSystem, require};
 use super::walk::{Seen, each_entry};
 use crate::machine::soft::Flavour;
-use interleaf::frame::Kind;
+use interleaf::frame::{FrameState, Kind};
 use interleaf::machine::{Entry, Format, Leaf, Machine, Marker};
+use interleaf::object::SharedPoolCounts;
 use interleaf::space::AddressSpace;
 use interleaf::units::{Level, PageSize, Pfn, Rights, Vpn, VpnRange};
-use interleaf::vma::{PoolBacking, VmaAttributes};
+use interleaf::vma::{BackingId, PoolBacking, VmaAttributes};
+use std::collections::BTreeSet;
 
 /// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than
 /// it does, and never to write the zero page; nothing is left half done.
 pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
     system.spaces.iter().try_for_each(|space| check_space(space))?;
-    [PageSize::Huge, PageSize::Giant].into_iter().try_for_each(|size| check_promises(system, size))
+    [PageSize::Huge, PageSize::Giant].into_iter().try_for_each(|size| check_reserves(system, size))
 }
 
-/// The reserved pool has set aside as many pages of a size as entries say so.
-fn check_promises<C: Flavour, F: Format>(
+/// The reserved pool has set aside as many pages of a size as entries and objects say, and what objects have
+/// are as many records as they count.
+fn check_reserves<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
     size: PageSize,
 ) -> Result<(), String> {
@@ -30,10 +33,40 @@ fn check_promises<C: Flavour, F: Format>(
             }
         });
     }
-    let counts = system.vm.memory().huge_pool(size);
-    require(counts.reserved == entries, || {
-        format!("{entries} entries of {size:?} are promised pages: {counts:?}")
-    })
+    let (counts, objects) = (system.vm.memory().huge_pool(size), objects(system, size));
+    require(counts.reserved == entries + objects.reserved, || {
+        format!("{entries} entries of {size:?} are reserved pages, and {objects:?} are: {counts:?}")
+    })?;
+    let span = system.vm.memory().span();
+    let states =
+        (span.start.0..span.end.0).filter_map(|pfn| Some(system.vm.memory().meta(Pfn(pfn))?.state()));
+    let is_objects = |state: &FrameState| state.kind() == Kind::File && state.order() == size.order();
+    let records = states.filter(is_objects).count() as u64;
+    require(records == objects.filled, || format!("{records} folios of {size:?} are those of {objects:?}"))
+}
+
+/// What all objects of shared memory that are mapped have of the pool of a size.
+fn objects<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    size: PageSize,
+) -> SharedPoolCounts {
+    let mut backings = BTreeSet::new();
+    for space in system.spaces {
+        space.each_vma(|vma| {
+            if let (Some(pool), Some(backing)) = (vma.pool(), vma.backing)
+                && pool.is_shared
+                && pool.size == size
+            {
+                backings.insert(backing.0);
+            }
+        });
+    }
+    let mut all = SharedPoolCounts::default();
+    for counts in backings.into_iter().filter_map(|number| system.vm.shared_pool(BackingId(number))) {
+        all.filled += counts.filled;
+        all.reserved += counts.reserved;
+    }
+    all
 }
 
 fn check_space<M: Machine>(space: &AddressSpace<'_, M>) -> Result<(), String> {
@@ -113,14 +146,16 @@ fn check_leaf<M: Machine>(
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
     }
     let kind = memory.meta(leaf.pfn).map(|meta| meta.state().kind());
-    let is_anonymous = vma.backing.is_none() || vma.pool().is_some();
+    let is_anonymous = vma.backing.is_none() || vma.private_pool().is_some();
     let due = if is_anonymous { Kind::User } else { Kind::File };
     require(kind == Some(due), || format!("{leaf:?} shows a frame of kind {kind:?}"))?;
     let order = memory.meta(leaf.pfn).map(|meta| meta.state().order());
     let size = level.leaf_size().map(|size| size.order());
     require(order == size, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
     let exclusive = memory.meta(leaf.pfn).is_some_and(|meta| meta.state().is_exclusive());
-    require(level == Level::Pte || exclusive, || format!("a huge page that is shared: {leaf:?}"))?;
+    require(level == Level::Pte || exclusive || due == Kind::File, || {
+        format!("a huge page that is shared: {leaf:?}")
+    })?;
     let copies = vma.is_private_anonymous() && !exclusive;
     require(!(copies && leaf.rights.contains(Rights::WRITE)), || {
         format!("a writable shared frame: {leaf:?}")

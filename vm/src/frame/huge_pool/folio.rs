@@ -1,7 +1,7 @@
 //! A huge page that was taken from the reserved pool, and is not mapped yet.
 
 use crate::frame::owned::UserFrame;
-use crate::frame::{Birth, FrameState, Init, MappedFolio, Memory};
+use crate::frame::{Birth, FrameRef, FrameState, Init, Kind, MappedFolio, Memory};
 use crate::machine::Machine;
 use crate::units::{Order, PageSize, Pfn};
 use crate::work::{Chunk, Job, WorkerPool};
@@ -12,9 +12,9 @@ use core::mem::ManuallyDrop;
 /// By what right a huge page is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolTake {
-    /// One was set aside for the entry.
-    Promised,
-    /// One that is promised to nobody.
+    /// One was set aside for the entry, or for the page of an object.
+    Reserved,
+    /// One that is not reserved.
     Available,
 }
 
@@ -101,16 +101,35 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
     }
 
     /// The folio as exclusive user memory, for the entry of a space that is going to map all of it, from the
-    /// page of its birth on. Called under the lock of that entry's table; where one was promised the entry is
-    /// marked so, and will not be any more.
+    /// page of its birth on. Called by the table's `install_from_pool`, which has looked at the entry: where
+    /// one was reserved the entry is marked so, and is not any more before its table is unlocked.
     pub fn into_mapped_at(self, birth: Birth) -> MappedFolio<'m, M> {
+        let (memory, pfn, order) = self.put_to_use();
+        MappedFolio::new(memory, pfn, order, Some(birth))
+    }
+
+    /// The folio as memory of an object, with one reference. `owner` are the object and the page in it that
+    /// its record names. Called under the lock of the object, which has counted down what was set aside for
+    /// it where one was.
+    pub fn into_file(self, owner: (u64, u64)) -> FrameRef<'m, M> {
+        let (memory, pfn, _) = self.put_to_use();
+        let meta = memory.meta_of(pfn);
+        // Before the kind: a getter that sees the new kind sees the owner too.
+        meta.set_owner(owner.0, owner.1);
+        let is_put = meta.put_to_use(Kind::File);
+        debug_assert!(is_put, "a folio that was taken has no use yet");
+        FrameRef::new(memory, pfn)
+    }
+
+    /// What was set aside is used by it. Its record says that it is taken, and no more of its contents.
+    fn put_to_use(self) -> (&'m Memory<'m, M>, Pfn, Order) {
         let folio = ManuallyDrop::new(self);
         let (memory, order) = (folio.memory, folio.size.order());
-        if folio.take == PoolTake::Promised {
-            memory.keep_promise(folio.size);
+        if folio.take == PoolTake::Reserved {
+            memory.use_reserve(folio.size);
         }
         memory.meta_of(folio.pfn).set_state(FrameState::pooled(order, Init::Dirty));
-        MappedFolio::new(memory, folio.pfn, order, Some(birth))
+        (memory, folio.pfn, order)
     }
 }
 

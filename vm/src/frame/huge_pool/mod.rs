@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `mod` | the counts, and all changes of them |
 //! | `folio` | [`PoolFolio`]: a huge page that was taken, and is not mapped yet |
+//! | `reserve` | [`HugeReserve`]: huge pages that are set aside, on the way to or from who counts them |
 //! | `resize` | how many huge pages there are |
 //!
 //! # Counts
@@ -21,22 +22,24 @@
 //! |---|---|
 //! | `total` | that the pool has, in use or not |
 //! | `free` | in the zones' lists |
-//! | `promised` | that are kept for entries: as many as there are entries marked [`Reserved`] |
-//! | `away` | that come back by themselves: taken for such an entry, or dropped by one, and not back yet |
+//! | `reserved` | that are kept: as many as there are entries marked [`Reserved`], and as objects count |
+//! | `away` | that come back by themselves: taken for one of those, or dropped by an entry, not back yet |
 //! | `surplus` | that leave the pool when they come back: it was made smaller than what is in use |
 //!
 //! [`Reserved`]: crate::machine::Marker::Reserved
 //!
-//! The rule is *promised ≤ free + away*; what is beyond is *available* to mappings that set nothing aside,
-//! and for promises. So whoever takes a huge page for a promised entry gets one: where none is free at this
-//! moment, one is on its way back, and is waited for. A fault that prepares a huge page changes no promise
+//! The rule is *reserved ≤ free + away*; what is beyond is *available* to mappings that set nothing aside,
+//! and to be reserved. So whoever takes a huge page for a reserved entry gets one: where none is free at this
+//! moment, one is on its way back, and is waited for. A fault that prepares a huge page changes no reserve
 //! before it installs it, under the lock of the entry's table; so it does not matter what becomes of the
 //! entry meanwhile.
 
 mod folio;
+mod reserve;
 mod resize;
 
 pub(crate) use folio::{PoolFolio, PoolTake};
+pub(crate) use reserve::HugeReserve;
 
 use super::{FramePlacement, FrameState, Init, Memory, Zone};
 use crate::machine::{Cpu, Machine};
@@ -68,7 +71,7 @@ pub(in crate::frame) struct HugePools<C: Cpu> {
 struct PoolState {
     total: u64,
     free: u64,
-    promised: u64,
+    reserved: u64,
     away: u64,
     surplus: u64,
 }
@@ -88,22 +91,22 @@ pub(crate) enum NotTaken {
     Empty,
     /// None is free at this moment, and one is on its way back.
     Away,
-    /// None is free or on its way back, though one was promised: the promise has just been kept, to the entry
+    /// None is free or on its way back, though one was reserved: it has just been used, by the entry
     /// or whoever has changed it. The caller looks at the entry again.
     Kept,
 }
 
 impl<C: Cpu> HugePools<C> {
     pub const fn new() -> Self {
-        let empty = PoolState { total: 0, free: 0, promised: 0, away: 0, surplus: 0 };
+        let empty = PoolState { total: 0, free: 0, reserved: 0, away: 0, surplus: 0 };
         Self { sizes: [SpinLock::new(empty), SpinLock::new(empty)] }
     }
 }
 
 impl PoolState {
-    /// Those that are promised to nobody.
+    /// Those that are not reserved.
     const fn available(&self) -> u64 {
-        (self.free + self.away).saturating_sub(self.promised)
+        (self.free + self.away).saturating_sub(self.reserved)
     }
 
     /// Those that stay once all are back.
@@ -148,27 +151,27 @@ impl<M: Machine> Memory<'_, M> {
     /// What the pool of a size has.
     pub fn huge_pool(&self, size: PageSize) -> PoolCounts {
         let Some((state, _)) = self.lock_pool(size) else { return PoolCounts::default() };
-        let PoolState { total, free, promised, surplus, .. } = *state;
-        PoolCounts { total, free, reserved: promised, surplus }
+        let PoolState { total, free, reserved, surplus, .. } = *state;
+        PoolCounts { total, free, reserved, surplus }
     }
 
     /// Sets `nr` huge pages aside for as many entries. False, and nothing has changed, where fewer are
     /// available.
-    pub(crate) fn promise_huge(&self, size: PageSize, nr: u64) -> bool {
+    fn reserve_huge(&self, size: PageSize, nr: u64) -> bool {
         let Some((mut state, _)) = self.lock_pool(size) else { return false };
-        let is_there = nr <= state.available() || mutant!("pool.promised-twice");
+        let is_there = nr <= state.available() || mutant!("pool.reserved-twice");
         if is_there {
-            state.promised += nr;
+            state.reserved += nr;
         }
         is_there
     }
 
-    /// Entries for which a huge page was set aside are gone, without one.
-    pub(crate) fn unpromise_huge(&self, size: PageSize, nr: u64) {
+    /// What was set aside is given up.
+    fn unreserve_huge(&self, size: PageSize, nr: u64) {
         if let Some((mut state, _)) = self.lock_pool(size)
-            && !mutant!("pool.promise-kept")
+            && !mutant!("pool.reserve-kept")
         {
-            state.promised -= nr;
+            state.reserved -= nr;
         }
         self.shed_surplus(size);
     }
@@ -176,12 +179,12 @@ impl<M: Machine> Memory<'_, M> {
     /// The leaf that mapped the folio at `pfn` has just been replaced, under its table's lock; a huge page is
     /// set aside for the entry again: this one, once it is back, or another one where somebody has a
     /// reference that may last. False where none is available for that.
-    pub(crate) fn promise_again(&self, size: PageSize, pfn: Pfn) -> bool {
+    pub(crate) fn reserve_again(&self, size: PageSize, pfn: Pfn) -> bool {
         if !self.meta_of(pfn).begin_restore() {
-            return self.promise_huge(size, 1);
+            return self.reserve_huge(size, 1);
         }
         if let Some((mut state, _)) = self.lock_pool(size) {
-            state.promised += 1;
+            state.reserved += 1;
             state.away += 1;
         }
         true
@@ -218,34 +221,34 @@ impl<M: Machine> Memory<'_, M> {
         take: PoolTake,
     ) -> Result<PoolFolio<'_, M>, NotTaken> {
         let (mut state, index) = self.lock_pool(size).ok_or(NotTaken::Empty)?;
-        if take == PoolTake::Available && state.available() == 0 && !mutant!("pool.promise-broken") {
+        if take == PoolTake::Available && state.available() == 0 && !mutant!("pool.reserve-taken") {
             return Err(NotTaken::Empty);
         }
         if state.free == 0 {
-            let is_kept = take == PoolTake::Promised && !mutant!("pool.kept-taken-for-empty");
+            let is_kept = take == PoolTake::Reserved && !mutant!("pool.kept-taken-for-empty");
             let otherwise = if is_kept { NotTaken::Kept } else { NotTaken::Empty };
             return Err(if state.away > 0 { NotTaken::Away } else { otherwise });
         }
         let lists = self.zones_from(placement).map(|zone| zone.huge_pool(index));
         let pfn = lists.filter_map(|list| self.pop(list)).next().ok_or(NotTaken::Empty)?;
         state.free -= 1;
-        if take == PoolTake::Promised {
+        if take == PoolTake::Reserved {
             state.away += 1;
         }
         Ok(PoolFolio::new(self, (pfn, size), self.meta_of(pfn).state().init(), take))
     }
 
-    /// A folio that was taken for a promised entry is installed there: under the lock of the entry's table.
-    fn keep_promise(&self, size: PageSize) {
+    /// A folio that was taken for a reserved entry is installed there: under the lock of the entry's table.
+    fn use_reserve(&self, size: PageSize) {
         if let Some((mut state, _)) = self.lock_pool(size) {
             state.away -= 1;
-            state.promised -= 1;
+            state.reserved -= 1;
         }
     }
 
     /// A folio that was taken comes back.
     fn untake(&self, (pfn, size): (Pfn, PageSize), init: Init, take: PoolTake) {
-        self.put_back((pfn, size), init, take == PoolTake::Promised);
+        self.put_back((pfn, size), init, take == PoolTake::Reserved);
     }
 
     /// The last reference to a folio of the pool is gone: it comes back. `left` is what its record says.
@@ -258,8 +261,8 @@ impl<M: Machine> Memory<'_, M> {
         if was_away {
             state.away -= 1;
         }
-        // Counted as free: is it more than what was promised?
-        let is_spare = state.free + 1 + state.away > state.promised;
+        // Counted as free: is it more than what is reserved?
+        let is_spare = state.free + 1 + state.away > state.reserved;
         if state.surplus > 0 && is_spare {
             state.surplus -= 1;
             state.total -= 1;
@@ -310,7 +313,7 @@ impl<M: Machine> Memory<'_, M> {
             (folios.take_while(is_here).count() as u64 == list.len()).then_some(list.len())
         };
         let free = self.zones.iter().map(listed).sum::<Option<u64>>();
-        let holds = state.promised <= state.free + state.away && state.surplus <= state.total;
+        let holds = state.reserved <= state.free + state.away && state.surplus <= state.total;
         holds && free == Some(state.free) && state.free <= state.total && pooled == state.free
     }
 }

@@ -13,7 +13,7 @@ impl<M: Machine> Memory<'_, M> {
     ///
     /// A larger pool is taken from all nodes alike, by a job for each node whose helpers are on it, and what
     /// one node lacks from the others. Pages of 1 GiB need as many free frames in a row, which they find
-    /// early after the start only. A smaller one gives back what is free and not promised; what is in use is
+    /// early after the start only. A smaller one gives back what is free and not reserved; what is in use is
     /// *surplus*, and leaves the pool when it comes back.
     ///
     /// Called with no lock held and outside of any read section. Of several callers at once each takes or
@@ -128,7 +128,7 @@ impl<M: Machine> Memory<'_, M> {
         })
     }
 
-    /// Takes a huge page out of the pool that is free and promised to nobody, from the node that has most of
+    /// Takes a huge page out of the pool that is free and not reserved, from the node that has most of
     /// them, if `is_wanted` says so of the counts, under their lock.
     fn take_spare(&self, size: PageSize, is_wanted: impl FnOnce(&mut PoolState) -> bool) -> Option<Pfn> {
         let (mut state, index) = self.lock_pool(size)?;
@@ -142,14 +142,14 @@ impl<M: Machine> Memory<'_, M> {
         Some(pfn)
     }
 
-    /// Gives a free huge page back that is promised to nobody, if there are more than `pages`.
+    /// Gives a free huge page back that is not reserved, if there are more than `pages`.
     fn give_one_back(&self, size: PageSize, pages: u64) -> bool {
         let Some(pfn) = self.take_spare(size, |state| state.persistent() > pages) else { return false };
         self.release(pfn, size.order(), self.meta_of(pfn).state().init());
         true
     }
 
-    /// Gives back what is free, promised to nobody, and was to leave the pool.
+    /// Gives back what is free, reserved for no entry, and was to leave the pool.
     pub(super) fn shed_surplus(&self, size: PageSize) {
         let is_surplus = |state: &mut PoolState| {
             let is_any = state.surplus > 0;

@@ -25,6 +25,7 @@
 //! In the other order CPU 1 finds a mapcount of 1, and puts its own reference; CPU 0 lowers 2 to 1, and puts
 //! none. The order of the two read-modify-writes of the mapcount decides.
 
+use super::MappedFolio;
 use crate::frame::{FrameState, Kind, MAX_PHYS_BITS, Memory, NotMappedAgain};
 use crate::machine::Machine;
 use crate::units::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
@@ -113,6 +114,19 @@ impl<'m, M: Machine> FrameRef<'m, M> {
     /// The number of the frame.
     pub fn pfn(&self) -> Pfn {
         self.pfn
+    }
+
+    /// log2 of the number of frames of the block that it is the first of: 0 but for a huge page's. Stays as
+    /// it is as long as nobody splits the block; those of the reserved pool are never split.
+    pub(crate) fn order(&self) -> Order {
+        self.memory.meta_of(self.pfn).state().order()
+    }
+
+    /// As [`map`](Self::map), of a folio that one huge entry is going to map.
+    pub(crate) fn map_folio(self) -> Result<MappedFolio<'m, M>, Self> {
+        let order = self.order();
+        let mapped = ManuallyDrop::new(self.map()?);
+        Ok(MappedFolio::of_counted(mapped.memory, mapped.pfn, order))
     }
 
     /// What one entry holds that is going to map the frame. `Err` with the reference where the mapcount would

@@ -12,8 +12,10 @@
 //! A block whose frames are to be mapped each by an entry of its own becomes its parts at once
 //! (`into_parts_at`).
 //!
-//! A block in use has one entry, one reference and the record of its first frame; it is *exclusive*. Whatever
-//! would share it, or needs a part of it, splits it before (docs/design/huge-pages.md).
+//! A block of anonymous memory in use has one entry, one reference and the record of its first frame; it is
+//! *exclusive*. Whatever would share it, or needs a part of it, splits it before (docs/design/huge-pages.md).
+//! A folio of an object is mapped by any number of entries, all of its size, which are counted in the record
+//! of its first frame as those of one frame are (`frame_ref`); it is not split.
 
 use super::MappedFrame;
 use crate::frame::{Birth, Init, Memory};
@@ -35,8 +37,9 @@ pub struct ZeroedFolio<'m, M: Machine> {
 /// What one huge leaf holds of a block: all of it. Only a table's `install_huge` consumes it; dropping it
 /// takes the mapping back, which frees the block.
 pub struct MappedFolio<'m, M: Machine> {
-    /// Invariant: the block at `pfn`, of this order, is exclusive user memory of `memory`; the one mapping
-    /// and the one reference that its record counts are this value's.
+    /// Invariant: the block at `pfn`, of this order, is user memory of `memory`; one mapping that its record
+    /// counts is this value's. Of exclusive memory it is the only one, and so is the reference; else as of
+    /// [`MappedFrame`].
     memory: &'m Memory<'m, M>,
     pfn: Pfn,
     order: Order,
@@ -113,6 +116,11 @@ impl<'m, M: Machine> MappedFolio<'m, M> {
         birth: Option<Birth>,
     ) -> Self {
         memory.meta_of(pfn).become_mapped_block(birth);
+        Self { memory, pfn, order }
+    }
+
+    /// The mapping of the caller, of a folio of an object, which it gives up.
+    pub(super) fn of_counted(memory: &'m Memory<'m, M>, pfn: Pfn, order: Order) -> Self {
         Self { memory, pfn, order }
     }
 

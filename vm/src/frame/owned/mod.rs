@@ -39,7 +39,7 @@ pub(crate) use frame_ref::UserFrame;
 pub use frame_ref::{FrameRef, MappedFrame, PinnedFrame};
 pub(crate) use mapped_folio::FolioParts;
 pub use mapped_folio::{MappedFolio, ZeroedFolio};
-pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot};
+pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot, height_of_order};
 pub(crate) use partial_folio::PartialFolio;
 pub use single::{Frame, ZeroedFrame};
 pub use table_frame::{DetachedTable, TableFrame};

@@ -1,9 +1,11 @@
 //! Nodes of page indexes: table frames whose slots own frames and further nodes.
 //!
 //! ```text
-//!   RootSlot ──► 0            empty                       slot word: (frame number + 1) << 8 | height
-//!            ──► a frame      height 0
-//!            ──► a node ──► 512 slots, each empty, a frame or a node
+//!   RootSlot ──► 0            empty                       slot word: (frame number + 1) << 8 | tag
+//!            ──► a frame      tag 0
+//!            ──► a node ──► 512 slots, each empty,         tag: its height
+//!            │              a frame, a folio or a node
+//!            ──► a folio      tag FOLIO | the height of the node in whose place it is
 //! ```
 //!
 //! A frame or node enters a slot by one exchange and leaves it by one, so that it has one owner whatever
@@ -18,7 +20,7 @@ use crate::frame::{Init, Memory, Words};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Rcu, ReadGuard, UniqueId};
-use crate::units::{Level, Pfn};
+use crate::units::{Level, Order, Pfn};
 
 /// The first slot of a page index. Dropping it leaks what it holds.
 pub(crate) struct RootSlot<C: Cpu> {
@@ -43,6 +45,8 @@ pub(crate) enum SlotContent<'r, 'm: 'r, M: Machine> {
     Empty,
     /// A frame, by its number.
     Frame(Pfn),
+    /// A folio of as many frames as a node of this height has pages, by the number of its first frame.
+    Folio(Pfn, u32),
     /// A node.
     Node(PageNode<'r, 'm, M>),
 }
@@ -61,7 +65,7 @@ pub(crate) struct PageNode<'r, 'm: 'r, M: Machine> {
 pub(crate) enum TakenSlot<'m, M: Machine> {
     /// Nothing was there.
     Nothing,
-    /// A frame, with the slot's reference.
+    /// A frame or a folio, with the slot's reference.
     Frame(FrameRef<'m, M>),
     /// A node, with what its slots hold.
     Node(TakenNode<'m, M>),
@@ -76,13 +80,22 @@ pub(crate) struct TakenNode<'m, M: Machine> {
 }
 
 const HEIGHT_BITS: u32 = 8;
+/// Of a tag: it is a folio's. Heights lie below.
+const FOLIO: u32 = 1 << 7;
 
-/// The word of a slot that holds a frame (height 0) or a node.
-const fn word_of(pfn: Pfn, height: u32) -> u64 {
-    (pfn.0 + 1) << HEIGHT_BITS | height as u64
+/// The word of a slot that holds a frame (tag 0), a folio or a node.
+const fn word_of(pfn: Pfn, tag: u32) -> u64 {
+    (pfn.0 + 1) << HEIGHT_BITS | tag as u64
 }
 
-/// Number and height of what a slot holds; `None` where it is empty.
+/// The height of the node that has as many pages as a folio of this order has frames: 0 for one frame. `None`
+/// where there is no such node.
+pub(crate) const fn height_of_order(order: Order) -> Option<u32> {
+    let bits = order.0 as u32;
+    if bits.is_multiple_of(Level::ENTRIES.ilog2()) { Some(bits / Level::ENTRIES.ilog2()) } else { None }
+}
+
+/// Number and tag of what a slot holds; `None` where it is empty.
 fn decode(word: u64) -> Option<(Pfn, u32)> {
     let pfn = (word >> HEIGHT_BITS).checked_sub(1)?;
     Some((Pfn(pfn), word as u32 & ((1 << HEIGHT_BITS) - 1)))
@@ -119,8 +132,9 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
         match decode(self.word.load(Acquire)) {
             None => SlotContent::Empty,
             Some((pfn, 0)) => SlotContent::Frame(pfn),
-            // SAFETY: `put_node` alone writes a word of a height above 0, for a table of this memory that it
-            // has attached. Only `take_out` detaches it, as the word's owner, and it is freed a grace
+            Some((pfn, tag)) if tag & FOLIO != 0 => SlotContent::Folio(pfn, tag & !FOLIO),
+            // SAFETY: `put_node` alone writes a word whose tag is a height above 0, for a table of this memory
+            // that it has attached. Only `take_out` detaches it, as the word's owner, and it is freed a grace
             // period of `rcu` later. The word was loaded in a read section of `rcu` that lasts for `'r`.
             Some((pfn, height)) => SlotContent::Node(unsafe { self.node(pfn, height) }),
         }
@@ -135,14 +149,20 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
         PageNode { words, height, slot: self }
     }
 
-    /// Moves a reference into the slot. `Err` with the reference where the slot is not empty.
+    /// Moves a reference to a frame, or to a folio that takes the place of a node, into the slot. `Err` with
+    /// the reference where the slot is not empty, or no node has as many pages.
     ///
     /// # Panics
     /// Where the frame is of another memory.
     #[track_caller]
     pub(crate) fn put_frame<'f>(self, frame: FrameRef<'f, M>) -> Result<(), FrameRef<'f, M>> {
         frame.assert_of(self.memory);
-        match self.word.compare_exchange(0, word_of(frame.pfn(), 0), Release, Relaxed) {
+        let tag = match height_of_order(frame.order()) {
+            None => return Err(frame),
+            Some(0) => 0,
+            Some(height) => FOLIO | height,
+        };
+        match self.word.compare_exchange(0, word_of(frame.pfn(), tag), Release, Relaxed) {
             Ok(_) => {
                 // The reference is the slot's from now on.
                 frame.into_pfn();
@@ -156,10 +176,10 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
     /// freed, where another thread changes the slot meanwhile.
     ///
     /// # Panics
-    /// Where the table is of another memory, or the height is 0 or above 255.
+    /// Where the table is of another memory, or the height is 0 or above 127.
     #[track_caller]
     pub(crate) fn put_node(self, table: TableFrame<'_, M>, height: u32) -> Option<PageNode<'r, 'm, M>> {
-        assert!(0 < height && height < 1 << HEIGHT_BITS, "a node of height {height}");
+        assert!(0 < height && height < FOLIO, "a node of height {height}");
         let pfn = table.attach(self.memory);
         // SAFETY: it was attached just now, and only this function knows it until the exchange below. From
         // then on it lasts as the nodes that `content` finds; where the exchange fails, this is not used.
@@ -213,8 +233,11 @@ fn take_out<'m, M: Machine>(
     };
     match decode(taken) {
         None => TakenSlot::Nothing,
-        // SAFETY: `put_frame` gave the reference to the word, and an exchange took it out, so once.
-        Some((pfn, 0)) => TakenSlot::Frame(unsafe { FrameRef::from_pfn(memory, pfn) }),
+        Some((pfn, tag)) if tag == 0 || tag & FOLIO != 0 => {
+            // SAFETY: `put_frame` alone writes a word with such a tag, and gave the reference to it; an
+            // exchange took it out, so once.
+            TakenSlot::Frame(unsafe { FrameRef::from_pfn(memory, pfn) })
+        }
         Some((pfn, _)) => {
             // SAFETY: the word was the only one that names the table, and does not any more. Readers that
             // loaded it before are in sections of `rcu`.

@@ -11,7 +11,7 @@
 //! | 44 | *lazyfree*: the contents may be discarded until the next write (`User`) |
 //! | 45 | *retired*: waits for readers (`Table`) |
 //! | 46 | *dirty*: written through an entry that is gone (`User`, `File`) |
-//! | 47 | *pooled*: the reserved pool keeps the block while nobody uses it (`Taken`, `User`) |
+//! | 47 | *pooled*: the reserved pool keeps the block while nobody uses it (`Taken`, `User`, `File`) |
 //! | 48..56 | index of the zone (`Free`) |
 //! | 56 | *restores*: the pool keeps the block for an entry once nobody uses it (`User`; until it is back) |
 //!
@@ -204,7 +204,7 @@ impl FrameState {
         let single = self.order() == Order::BASE;
         let fits = single || matches!(kind, Kind::User | Kind::File | Kind::Zero);
         let pooled = self.0 & POOLED;
-        let fits = fits && (pooled == 0 || kind == Kind::User);
+        let fits = fits && (pooled == 0 || kind.is_counted());
         let is_taken = self.0 == Self::taken(self.order()).0 | pooled;
         (is_taken && fits).then(|| Self(Self::of(kind, self.order()).0 | flags | pooled | 1))
     }

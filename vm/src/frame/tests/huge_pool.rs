@@ -54,27 +54,27 @@ fn each_node_gives_as_much() {
 }
 
 #[test]
-fn a_promise_is_kept_whoever_else_takes_pages() {
+fn a_reserve_is_kept_whoever_else_takes_pages() {
     let machine = TestMachine::new(8 * HUGE);
     let memory = memory(&machine);
     memory.resize_huge_pool(SIZE, 3, None);
-    assert!(memory.promise_huge(SIZE, 2) && !memory.promise_huge(SIZE, 2));
+    assert!(memory.reserve_huge(SIZE, 2) && !memory.reserve_huge(SIZE, 2));
     let other = take(&memory, PoolTake::Available).unwrap();
     assert!(take(&memory, PoolTake::Available).is_none());
-    let [first, second] = [(); 2].map(|()| take(&memory, PoolTake::Promised).unwrap());
-    assert_eq!(counts(&memory), (3, 0, 2, 0), "promised until they are installed");
+    let [first, second] = [(); 2].map(|()| take(&memory, PoolTake::Reserved).unwrap());
+    assert_eq!(counts(&memory), (3, 0, 2, 0), "reserved until they are installed");
     let nothing = memory.try_take_from_pool(SIZE, FramePlacement::Local, PoolTake::Available);
     assert_eq!(nothing.map(drop), Err(NotTaken::Empty));
-    let nothing = memory.try_take_from_pool(SIZE, FramePlacement::Local, PoolTake::Promised);
+    let nothing = memory.try_take_from_pool(SIZE, FramePlacement::Local, PoolTake::Reserved);
     assert_eq!(nothing.map(drop), Err(NotTaken::Away));
     drop(first);
     assert_eq!(counts(&memory), (3, 1, 2, 0));
     assert!(take(&memory, PoolTake::Available).is_none());
     drop(other);
     assert!(take(&memory, PoolTake::Available).is_some());
-    memory.unpromise_huge(SIZE, 1);
+    memory.unreserve_huge(SIZE, 1);
     drop(second);
-    memory.unpromise_huge(SIZE, 1);
+    memory.unreserve_huge(SIZE, 1);
     assert_eq!(counts(&memory), (3, 3, 0, 0));
     memory.check().unwrap();
     memory.resize_huge_pool(SIZE, 0, None);

@@ -103,7 +103,7 @@ fn a_dead_object_takes_no_frame() {
         assert_eq!(object.fill(memory, 0, &mut frame, &reading), Err(FillError::Dead));
         assert!(frame.is_some(), "the frame stays the caller's");
         drop(reading);
-        super::page_index::give_back(held, rcu);
+        super::page_index::give_back(held.frames, rcu);
     });
 }
 

@@ -10,21 +10,10 @@ use crate::vma::PoolBacking;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The entries of a run, above the last level, are about to be cleared, their table locked: what was set
-    /// aside for them is promised no more. Returns the number of leaves of the reserved pool among them.
+    /// aside for them is given up. Returns the number of private leaves of the reserved pool among them.
     #[inline(always)]
-    pub(in crate::space) fn leave_pool(&self, run: &SlotRun<'_, '_, M>) -> u64 {
-        if self.may_have_pool() { self.unpromise(run) } else { 0 }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn unpromise(&self, run: &SlotRun<'_, '_, M>) -> u64 {
-        let Some(size) = run.table.level().leaf_size() else { return 0 };
-        let (leaves, reserved) = run.nr_of_pool();
-        if reserved > 0 {
-            self.vm.memory.unpromise_huge(size, reserved);
-        }
-        leaves
+    pub(in crate::space) fn leave_pool(&self, run: &mut SlotRun<'_, '_, M>) -> u64 {
+        if self.may_have_pool() { leave_pool(run) } else { 0 }
     }
 
     /// Frees tables that cover only pages of `range`, where nothing is mapped and no writer but the caller
@@ -39,7 +28,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Drops the contents of a part of a mapping of the reserved pool, which stays. A huge page is set aside
-    /// for each page that is dropped, where one was when it was mapped. (Linux: `MADV_DONTNEED` of hugetlb.)
+    /// for each page that is dropped, where one was when it was mapped. Of shared memory only the entries are
+    /// dropped. (Linux: `MADV_DONTNEED` of hugetlb.)
     ///
     /// As Linux does, the end is rounded down to a page.
     ///
@@ -72,6 +62,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
         Ok(())
     }
+}
+
+#[cold]
+#[inline(never)]
+fn leave_pool<M: Machine>(run: &mut SlotRun<'_, '_, M>) -> u64 {
+    run.leave_pool()
 }
 
 fn drop_leaves<M: Machine>(run: &mut SlotRun<'_, '_, M>, pool: PoolBacking, gather: &mut Gather<'_, '_, M>) {

@@ -215,7 +215,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         flush: HugeFlush,
     ) -> Vpn {
         let (mut is_any_cleared, mut nr_huge) = (false, 0);
-        let end = sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
+        let end = sweep_table(table, rest, &mut |mut run: SlotRun<'_, '_, M>| {
             // A run of more than one slot is whole.
             let slot = run.slots.start;
             let is_cut = !run.is_whole(range);
@@ -226,7 +226,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 return;
             }
             is_any_cleared = true;
-            let of_pool = self.leave_pool(&run);
+            let of_pool = self.leave_pool(&mut run);
             let leaf_pages = run.table.level().entry_pages();
             let add = |gather: &mut Gather<'_, 'v, M>, leaves| gather.add_leaves(leaves, leaf_pages);
             nr_huge += run.unhook_each(gather, Gather::defers, add).saturating_sub(of_pool);

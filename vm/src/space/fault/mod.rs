@@ -7,6 +7,7 @@
 //! | `proof` | why the mapping that an attempt has found may be trusted |
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
 //! | `prepare_block` | the same for blocks of frames |
+//! | `prepare_pool` | what is prepared for a mapping of the reserved pool |
 //! | `huge` | huge pages: installing one, and what is done at a huge leaf |
 //! | `sizes` | sizes between a base page and a huge page: installing a block of frames |
 //! | `huge_zero` | the huge zero page: mapping it, and what is done at a leaf of it |
@@ -26,6 +27,7 @@ mod install;
 mod pool;
 mod prepare;
 mod prepare_block;
+mod prepare_pool;
 mod proof;
 mod result;
 mod sizes;

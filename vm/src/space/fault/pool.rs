@@ -10,6 +10,16 @@
 //!
 //! The leaf owns its folio, which is *exclusive*: nothing is copied by a write. A load installs a page, too:
 //! there is no zero page of the pool, as in Linux.
+//!
+//! Of shared memory the object has the folio, and a fault in any space maps that:
+//!
+//! ```text
+//!   absent ─► has the object one for the page? ── no ─► one that was set aside for it, or is available
+//!               │ yes                                     │ none: PoolEmpty
+//!               ▼                                         ▼
+//!             lock the table ─► the questions; its still? ◄── filled, under the object's lock: the first one
+//!               └─► install
+//! ```
 
 use super::attempt::{FaultContext, Proof};
 use super::install::{Decision, Install};
@@ -39,8 +49,11 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
                 Ok(())
             }
             Entry::Leaf(_) => self.allow_pool(entry, fault.access, prepared),
+            Entry::Absent if self.vma.is_shared_pool() => {
+                self.install_shared_pool(entry, size, fault.access, prepared)
+            }
             Entry::Marker(Marker::Reserved) => {
-                self.install_pool(entry, (size, PoolTake::Promised), fault.access, prepared)
+                self.install_pool(entry, (size, PoolTake::Reserved), fault.access, prepared)
             }
             Entry::Absent => self.install_pool(entry, (size, PoolTake::Available), fault.access, prepared),
             Entry::Marker(Marker::Lost) => Err(Fallback::PoolEmpty),
@@ -61,7 +74,8 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         let Self { space, page, .. } = self;
         let (table, rights) = (self.lock_pool(entry)?, self.vma.rights());
         // A fork has taken the right to write until it has copied the page.
-        if access == Access::Write && space.fork.is_behind(page) && !mutant!("pool.fork-ignored") {
+        let is_copied = access == Access::Write && !self.vma.is_shared_pool();
+        if is_copied && space.fork.is_behind(page) && !mutant!("pool.fork-ignored") {
             return Err(Fallback::Forking);
         }
         let slot = entry.slot;
@@ -89,7 +103,29 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         }
         if let Some(folio) = prepared.take_pool_page() {
             let bits = LeafBits::new(vma.rights()).used(access == Access::Write);
-            table.install_huge(entry.slot, folio.into_mapped_at(space.node.birth(first)), bits);
+            table.install_from_pool(entry.slot, folio, space.node.birth(first), bits);
+        }
+        Ok(())
+    }
+
+    /// Maps the folio that the object has for the page, or gets.
+    fn install_shared_pool(
+        self,
+        entry: &EntryRef<'_, 's, M>,
+        size: PageSize,
+        access: Access,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<(), Fallback> {
+        let first = pages_of(size.order(), self.page).start;
+        prepared.find_pool_backing(self.vma, first, self.reading)?;
+        let mut table = self.lock_pool(entry)?;
+        // P12: it may have left the object since the lookup.
+        if !prepared.is_backing_current(self.vma, first, self.reading) {
+            return Err(Fallback::VmaChanged);
+        }
+        if let Some(folio) = prepared.take_backing_folio() {
+            let bits = LeafBits::new(self.vma.rights()).used(access == Access::Write);
+            table.install_huge(entry.slot, folio, bits);
         }
         Ok(())
     }

@@ -174,46 +174,9 @@ impl<'v, M: Machine> Prepared<'v, M> {
         if is_empty { core::mem::forget(self) } else { drop(self) }
     }
 
-    /// Whether a page of the reserved pool is prepared, of this size and by this right; `false` where there
-    /// is none.
-    ///
-    /// # Errors
-    /// [`Fallback::HugeUnprepared`] where one is to be taken before the next attempt.
-    pub fn has_pool_page(&mut self, size: PageSize, take: PoolTake) -> Result<bool, Fallback> {
-        match &self.rare {
-            Rare::Pool(folio) if (folio.size(), folio.take()) == (size, take) => Ok(true),
-            Rare::PoolLacking(lacking) if *lacking == take => Ok(false),
-            _ => {
-                self.rare = Rare::PoolWanted(size, take);
-                Err(Fallback::HugeUnprepared)
-            }
-        }
-    }
-
-    /// The page of the reserved pool that the last attempt lacked.
-    pub fn wants_pool_page(&self) -> Option<(PageSize, PoolTake)> {
-        match self.rare {
-            Rare::PoolWanted(size, take) => Some((size, take)),
-            _ => None,
-        }
-    }
-
     /// Where a page is to come from.
     pub fn placement(&self) -> FramePlacement {
         self.placement
-    }
-
-    /// Notes the page of the reserved pool that was wanted, or that there is none.
-    pub fn note_pool_page(&mut self, folio: Result<PoolFolio<'v, M>, PoolTake>) {
-        self.rare = folio.map_or_else(Rare::PoolLacking, Rare::Pool);
-    }
-
-    /// Takes the page of the reserved pool.
-    pub fn take_pool_page(&mut self) -> Option<PoolFolio<'v, M>> {
-        match core::mem::replace(&mut self.rare, Rare::Nothing) {
-            Rare::Pool(folio) => Some(folio),
-            _ => None,
-        }
     }
 
     /// Allocates an empty table, unless one is prepared.

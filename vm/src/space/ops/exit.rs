@@ -65,9 +65,9 @@ impl<M: Machine> AddressSpace<'_, M> {
         let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
             let pages = VpnRange::new(Vpn(chunk.start), Vpn(chunk.end));
             full.part(|part| {
-                sweep(&self.table, pages, |run: SlotRun<'_, '_, M>| {
+                sweep(&self.table, pages, |mut run: SlotRun<'_, '_, M>| {
                     let is_huge = run.table.level() != Level::Pte;
-                    let of_pool = if is_huge { self.leave_pool(&run) } else { 0 };
+                    let of_pool = if is_huge { self.leave_pool(&mut run) } else { 0 };
                     let nr_frames = run.unhook_each(part, |_| false, FullPart::add);
                     if is_huge && !mutant!("exit.huge-uncounted") {
                         self.count_huge_gone(nr_frames.saturating_sub(of_pool));

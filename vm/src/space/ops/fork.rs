@@ -186,7 +186,8 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
             if vma.flags.intersects(WITHOUT) {
                 continue;
             }
-            if let Some(pool) = vma.pool() {
+            let pool = if mutant!("pool.shared-copied") { vma.pool() } else { vma.private_pool() };
+            if let Some(pool) = pool {
                 let (fork, gather, pinned) = (self.fork, &mut *self.gather, &mut self.pinned);
                 self.parent.fork_pool_mapping(self.child, (vma.range, pool.size), fork, gather, pinned)?;
             }

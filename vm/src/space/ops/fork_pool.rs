@@ -107,8 +107,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         );
         match copy {
             Some(copy) => {
-                let folio = copy.into_mapped_at(child.node.birth(page));
-                table.install_huge(found.slot, folio, LeafBits::of(leaf));
+                table.install_from_pool(found.slot, copy, child.node.birth(page), LeafBits::of(leaf));
             }
             None => {
                 let lost = if mutant!("pool.lost-page-absent") { None } else { Some(Marker::Lost) };

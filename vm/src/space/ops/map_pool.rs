@@ -1,16 +1,19 @@
 //! Mapping the reserved pool: memory of huge pages that the program can rely on. (Linux: mmap with
-//! MAP_HUGETLB, private.)
+//! MAP_HUGETLB.)
 //!
 //! ```text
-//!   the range, locked to write: place ─► promise: enough available? ─► mark the entries ─► publish
+//!   the range, locked to write: place ─► set aside: enough available?
+//!                                          ├─ private: mark the entries ─┐
+//!                                          └─ shared: make an object ────┴─► publish
 //! ```
 //!
-//! Each entry of the mapping is marked as one that a huge page is set aside for; the fault that installs one
-//! takes it, and whoever clears the entry before gives it back. So what is set aside is known by page, as in
-//! Linux's reserve maps, and by nothing else: munmap of a part, a fork, or the end of the space need not
-//! count. docs/design/reserved-pool.md.
+//! Each entry of a private mapping is marked as one that a huge page is set aside for; the fault that
+//! installs one takes it, and whoever clears the entry before gives it back. So what is set aside is known by page, as
+//! in Linux's reserve maps, and by nothing else: munmap of a part, a fork, or the end of the space need not
+//! count. Of shared memory the object counts it, since any space may be the one whose fault comes first.
+//! docs/design/reserved-pool.md.
 
-use crate::frame::Priority;
+use crate::frame::{HugeReserve, Priority};
 use crate::machine::{Format, Machine};
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, Counter, Destination, Error, MapRequest, Place, RangeGuard, Sharing};
@@ -19,42 +22,40 @@ use crate::units::{Access, PAGE_SIZE, PageSize, VirtAddr, Vpn, VpnRange};
 use crate::vma::{BackingId, PoolBacking, TreeGaps, VmaAttributes, VmaFlags, VmaState, place_aligned};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Maps private memory of huge pages of the reserved pool, of this size. Returns its first address. The
-    /// length is rounded up to such pages.
+    /// Maps memory of huge pages of the reserved pool, of this size: private, or shared with the children of
+    /// forks. Returns its first address. The length is rounded up to such pages.
     ///
     /// A huge page is set aside for each page, so that no fault there lacks one, but with
     /// [`VmaFlags::NORESERVE`]: then a fault may end with
     /// [`FaultError::PoolEmpty`](crate::space::FaultError::PoolEmpty), a bus error. Such memory is never
-    /// swapped, split, shared or counted as committed. A child that is forked gets copies as far as the pool
-    /// has huge pages that are not set aside, and a bus error where it has none.
+    /// swapped, split or counted as committed. A child that is forked gets copies of private memory as far as
+    /// the pool has huge pages that are not set aside, and a bus error where it has none. Shared memory keeps
+    /// its huge pages, and what is set aside for it, until nobody maps a page of it.
     ///
     /// munmap, mprotect, madvise and mbind refuse ranges that cut a huge page.
     ///
-    /// Locks the range to write, and the whole of it while its entries are marked: some nanoseconds for each.
+    /// Locks the range to write, and the whole of it while entries of private memory are marked: some
+    /// nanoseconds for each.
     ///
     /// # Errors
-    /// As [`map`](Self::map); and [`Error::Invalid`] for base pages, pages that the format does not have,
-    /// shared memory, and a fixed address that is not one of a huge page; [`Error::NoMemory`] where not
-    /// enough huge pages are available, or no memory for tables. With [`Place::Fixed`] the pages are unmapped
-    /// first, and stay so then.
+    /// As [`map`](Self::map); and [`Error::Invalid`] for base pages, pages that the format does not have, and
+    /// a fixed address that is not one of a huge page; [`Error::NoMemory`] where not enough huge pages are
+    /// available, or no memory for tables or an object. With [`Place::Fixed`] the pages are unmapped first,
+    /// and stay so then.
     pub fn map_huge_pool(&self, request: &MapRequest, size: PageSize) -> Result<VirtAddr, Error> {
         let request = rounded::<M::Format>(request, size)?;
         let (guard, range) = self.place_huge_pool(&request, size)?;
         let flags = VmaFlags::new_pool(request.flags);
         let reserves = !flags.contains(VmaFlags::NORESERVE);
-        if reserves && !self.vm.memory.promise_huge(size, range.len() / size.pages()) {
-            return Err(Error::NoMemory);
-        }
+        let take = || HugeReserve::take(&self.vm.memory, size, range.len() / size.pages());
+        let reserve = if reserves { Some(take().ok_or(Error::NoMemory)?) } else { None };
         self.note_pool();
         // Empty ones, which other calls have left in the hole.
         self.free_tables_in(guard.held(), range);
-        let backing = BackingId::of_pool(PoolBacking { size, reserves });
-        let vma = VmaAttributes::backed(range, flags, backing, 0);
-        let mut result = if reserves { self.mark_all_reserved(range, size) } else { Ok(()) };
-        if result.is_ok() {
-            let alone = [Some((vma, VmaState::Live))];
-            result = VmaEdit::new(self, &guard).replace(range, &alone, VpnRange::default());
-        }
+        let result = match request.sharing {
+            Sharing::Private => self.put_private_pool(&guard, (range, size), flags, reserve),
+            Sharing::Shared => self.put_shared_pool(&guard, (range, size), flags, reserve),
+        };
         if result.is_err() {
             let guard = self.published(guard, range);
             self.zap_and_free_tables(&guard, range, [None; 2]);
@@ -68,19 +69,45 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Ok(range.start.addr())
     }
 
-    /// Marks the entries of a range for which huge pages were set aside. Where that fails, those that were
-    /// marked are left so, and what was set aside for the others is given back.
-    fn mark_all_reserved(&self, range: VpnRange, size: PageSize) -> Result<(), Error> {
+    /// Marks the entries of a range for which huge pages were set aside, and puts a mapping there. Where that
+    /// fails, entries that were marked are left so.
+    fn put_private_pool(
+        &self,
+        guard: &RangeGuard<'_, M>,
+        (range, size): (VpnRange, PageSize),
+        flags: VmaFlags,
+        reserve: Option<HugeReserve<'_, M>>,
+    ) -> Result<(), Error> {
         let vm = self.vm;
-        let mut marked = VpnRange { start: range.start, end: range.start };
-        let result = mark_reserved(&self.table, range, size, &mut marked, || {
-            vm.count(Counter::TableAlloc);
-            vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal))
-        });
-        result.map_err(|_| {
-            vm.memory.unpromise_huge(size, (range.end.0 - marked.end.0) / size.pages());
-            Error::NoMemory
-        })
+        let reserves = reserve.is_some();
+        if let Some(mut reserve) = reserve {
+            let marked = mark_reserved(&self.table, range, size, &mut reserve, || {
+                vm.count(Counter::TableAlloc);
+                vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal))
+            });
+            marked.map_err(|_| Error::NoMemory)?;
+        }
+        let backing = BackingId::of_pool(PoolBacking { size, reserves, is_shared: false });
+        self.put_pool(guard, VmaAttributes::backed(range, flags, backing, 0))
+    }
+
+    /// Makes an object that has what was set aside, and puts a mapping of it there.
+    fn put_shared_pool(
+        &self,
+        guard: &RangeGuard<'_, M>,
+        (range, size): (VpnRange, PageSize),
+        flags: VmaFlags,
+        mut reserve: Option<HugeReserve<'_, M>>,
+    ) -> Result<(), Error> {
+        let create = || self.vm.create_pool_object((size, range.len()), &mut reserve);
+        let backing = self.vm.or_reclaim(create).ok_or(Error::NoMemory)?;
+        let attributes = VmaAttributes::backed(range, flags | VmaFlags::SHARED, backing, 0);
+        self.put_pool(guard, attributes).inspect_err(|_| self.release_backing(Some(backing), range))
+    }
+
+    fn put_pool(&self, guard: &RangeGuard<'_, M>, attributes: VmaAttributes) -> Result<(), Error> {
+        let alone = [Some((attributes, VmaState::Live))];
+        VmaEdit::new(self, guard).replace(attributes.range, &alone, VpnRange::default())
     }
 
     /// Chooses pages and locks them to write; nothing is mapped there.
@@ -129,7 +156,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 /// The request with its length in whole pages of `size`, which the format has.
 fn rounded<F: Format>(request: &MapRequest, size: PageSize) -> Result<MapRequest, Error> {
     let is_huge = size != PageSize::Base && size.level() <= F::ROOT;
-    if !is_huge || request.sharing != Sharing::Private || request.len_bytes == 0 {
+    if !is_huge || request.len_bytes == 0 {
         return Err(Error::Invalid);
     }
     let len_bytes = request.len_bytes.checked_next_multiple_of(size.bytes()).ok_or(Error::NoMemory)?;

@@ -67,6 +67,8 @@ impl<M: Machine> AddressSpace<'_, M> {
                 // moment.
                 (Entry::Marker(Marker::Busy), _) => {}
                 (Entry::Marker(Marker::Unknown), _) => return None,
+                // As Linux: what the object has besides, nobody sees.
+                (_, Some(backing)) if backing.as_pool().is_some() => return None,
                 (_, Some(backing)) => {
                     let object = vm.object(backing, &reading)?;
                     return object.lookup(&vm.memory, vma.offset_at(page), &reading);

@@ -1,5 +1,5 @@
 //! Pages of the reserved pool: faults against each other and against calls that empty the entry, and pins
-//! against a page that is dropped. The pool has as many pages as are set aside, so that each promise counts.
+//! against a page that is dropped. The pool has as many pages as are set aside, so that each reserve counts.
 //! The real code on the smallest tree, all executions with two preemptions.
 
 use super::loom_fork;
@@ -130,8 +130,8 @@ fn loom_a_page_that_is_dropped_against_a_store() {
     explore(touched, [discard, must_store]);
 }
 
-/// A pin that is there before the page is dropped keeps the only page, and so the entry loses its promise;
-/// one that comes later is refused, and the page comes back. In no execution is a page promised that is
+/// A pin that is there before the page is dropped keeps the only page, and so the entry loses its reserve;
+/// one that comes later is refused, and the page comes back. In no execution is a page reserved that is
 /// pinned.
 #[test]
 fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
@@ -149,7 +149,7 @@ fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
         if entry == Entry::Absent {
             assert_eq!(space.vm().memory().huge_pool(SIZE).reserved, 0);
         }
-        assert_ne!(entry, Entry::Marker(Marker::Reserved), "the only page is promised, and pinned");
+        assert_ne!(entry, Entry::Marker(Marker::Reserved), "the only page is reserved, and pinned");
         true
     };
     let seen = explore(touched, [discard, pin]);

@@ -1,5 +1,6 @@
 //! Every allocation of a call fails in turn: nothing that was set aside is lost.
 
+use super::shared::{map_shared, try_map_shared};
 use super::*;
 
 type Call = fn(&TestVm<'_>, &TestSpace<'_>) -> Result<(), Error>;
@@ -12,8 +13,10 @@ fn as_error(result: Result<Outcome, FaultError>) -> Result<(), Error> {
     }
 }
 
-const CALLS: [(&str, Call); 7] = [
+const CALLS: [(&str, Call); 9] = [
     ("map", |_, space| try_map(space, 1024, 2)),
+    ("map shared", |_, space| try_map_shared(space, 4096, 2)),
+    ("fault in shared memory", |_, space| as_error(fault(space, 3073, Access::Write))),
     ("map over", |_, space| try_map(space, 1, 2)),
     ("unmap", |_, space| space.unmap(at(1), BYTES)),
     ("protect", |_, space| space.protect(at(1), BYTES, VmaFlags::READ)),
@@ -28,11 +31,12 @@ fn a_lack_of_memory_loses_no_page_of_the_pool() {
         let mut nth = 1;
         loop {
             let mut has_struck = false;
-            with_pool(6, |vm, space| {
+            with_pool(8, |vm, space| {
                 map(&space, 0, 3);
                 (0..2).for_each(|page| store(&space, page, page as u8 + 1));
                 // No table is there yet.
                 map_unreserved(&space, 2048, 1);
+                map_shared(&space, 3072, 2);
                 vm.memory().plan_mishaps(nth, 8);
                 let result = call(vm, &space);
                 has_struck = !vm.memory().is_mishap_planned();

@@ -5,8 +5,9 @@ mod fork;
 mod giant;
 mod mishaps;
 mod pins;
-mod promises;
 mod random;
+mod reserves;
+mod shared;
 
 use super::world::{PAGE, boot_map, space_of};
 use crate::frame::PoolCounts;

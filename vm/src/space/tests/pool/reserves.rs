@@ -1,7 +1,7 @@
-//! What mmap sets aside, what a fault takes, and what a mapping without a promise gets.
+//! What mmap sets aside, what a fault takes, and what a mapping without a reserve gets.
 
 use super::*;
-use crate::space::{Advice, Path, Sharing};
+use crate::space::{Advice, Path};
 use crate::units::{NodeId, NodeMask};
 use crate::vma::{PolicyMode, PolicyRequest};
 
@@ -24,7 +24,7 @@ fn mmap_sets_pages_aside_and_a_fault_takes_one() {
 }
 
 #[test]
-fn a_length_is_rounded_up_and_bases_and_shared_memory_are_refused() {
+fn a_length_is_rounded_up_and_base_pages_are_refused() {
     with_pool(2, |vm, space| {
         let anywhere = MapRequest { flags: RW, ..MapRequest::anonymous(1) };
         let addr = space.map_huge_pool(&anywhere, PageSize::Huge).unwrap();
@@ -33,8 +33,6 @@ fn a_length_is_rounded_up_and_bases_and_shared_memory_are_refused() {
         space.unmap(addr, BYTES).unwrap();
         let refused = |request: MapRequest, size| space.map_huge_pool(&request, size).unwrap_err();
         assert_eq!(refused(request(0, 1), PageSize::Base), Error::Invalid);
-        let shared = MapRequest { sharing: Sharing::Shared, ..request(0, 1) };
-        assert_eq!(refused(shared, PageSize::Huge), Error::Invalid);
         assert_eq!(refused(MapRequest { len_bytes: 0, ..request(0, 1) }, PageSize::Huge), Error::Invalid);
         let between = Place::Fixed(VirtAddr(at(0).0 + PAGE));
         assert_eq!(refused(MapRequest { place: between, ..request(0, 1) }, PageSize::Huge), Error::Invalid);
@@ -59,7 +57,7 @@ fn a_hint_is_rounded_up_to_a_huge_page() {
 }
 
 #[test]
-fn without_a_promise_a_fault_may_be_a_bus_error() {
+fn without_a_reserve_a_fault_may_be_a_bus_error() {
     for path in [Path::Speculative, Path::Locked] {
         with_pool(3, |vm, space| {
             let space = {

@@ -1,0 +1,120 @@
+//! Shared memory of the reserved pool: faults that fill the object against each other, and a fault and a pin
+//! against munmap of the last mapping, with which the object ends. The real code on the smallest tree, all
+//! executions with two preemptions.
+
+use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store};
+use super::loom_pin::limit;
+use super::world::*;
+use crate::frame::PoolCounts;
+use crate::space::{MapRequest, Place, Sharing};
+use crate::units::{Access, PageSize, Vpn};
+use crate::vma::{HugePolicy, VmaFlags};
+
+/// The pages of one table: a huge page.
+const WHOLE: u64 = TABLE;
+/// The last of them.
+const LAST: Vpn = Vpn(START.0 + TABLE - 1);
+const SIZE: PageSize = PageSize::Huge;
+
+fn map_shared(space: &TestSpace, more: VmaFlags) {
+    let one = MapRequest::anonymous(WHOLE * PAGE);
+    let (place, sharing) = (Place::Fixed(START.addr()), Sharing::Shared);
+    space.map_huge_pool(&MapRequest { place, sharing, flags: one.flags | more, ..one }, SIZE).unwrap();
+}
+
+/// A mapping in which nothing was touched; the pool has its page, and no other.
+fn mapped(space: &TestSpace) {
+    space.vm().resize_huge_pool(SIZE, 1);
+    map_shared(space, VmaFlags::empty());
+}
+
+/// A mapping whose page is there.
+fn touched(space: &TestSpace) {
+    mapped(space);
+    touch(space, START);
+}
+
+fn unmap(space: &TestSpace) {
+    space.unmap(START.addr(), WHOLE * PAGE).unwrap();
+}
+
+/// Plays a model with a pool of one page, which is free at the end.
+fn explore(before: fn(&TestSpace), cpus: [Program; 2]) -> [usize; 2] {
+    let after = |space: &TestSpace| {
+        space.vm().memory().check().unwrap();
+        unmap(space);
+        let free = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
+        assert_eq!(space.vm().memory().huge_pool(SIZE), free);
+        space.vm().resize_huge_pool(SIZE, 0);
+    };
+    explore_pair_on(Pair { before, cpus, after }, 3 * TABLE, HugePolicy::Never, 2)
+}
+
+fn store_to_last(machine: &'static Tests, space: &'static TestSpace) -> bool {
+    store(machine, space, LAST)
+}
+
+/// The one that comes second finds no free page, and the one that the object has got.
+#[test]
+fn loom_two_faults_race_for_the_only_page_of_an_object() {
+    let first: Program = |machine, space| {
+        assert!(store(machine, space, START), "a page was set aside");
+        true
+    };
+    let second: Program = |machine, space| {
+        assert!(store(machine, space, LAST), "a page was set aside");
+        true
+    };
+    explore(mapped, [first, second]);
+}
+
+/// Nothing is set aside, and there is a page for each of the two: one goes back.
+#[test]
+fn loom_two_faults_fill_one_page_of_an_object_with_a_page_each() {
+    let before = |space: &TestSpace| {
+        space.vm().resize_huge_pool(SIZE, 2);
+        map_shared(space, VmaFlags::NORESERVE);
+    };
+    let after = |space: &TestSpace| {
+        space.vm().memory().check().unwrap();
+        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 1);
+        unmap(space);
+        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 2);
+        space.vm().resize_huge_pool(SIZE, 0);
+    };
+    let first: Program = |machine, space| store(machine, space, START);
+    explore_pair_on(Pair { before, cpus: [first, store_to_last], after }, 4 * TABLE, HugePolicy::Never, 2);
+}
+
+/// What a fault has taken for the object that ends comes back for the one that is made next.
+#[test]
+fn loom_a_fault_against_munmap_of_the_last_mapping() {
+    let map_again: Program = |machine, space| {
+        unmap(space);
+        assert!(!machine.has_cached(1, START), "a page is cached that is gone");
+        map_shared(space, VmaFlags::empty());
+        true
+    };
+    let seen = explore(mapped, [map_again, store_to_last]);
+    assert!(seen.iter().all(|&count| count > 0), "found and missed: {seen:?}");
+}
+
+/// A pin that is there before the object ends keeps the page; one that comes later is refused.
+#[test]
+fn loom_a_fast_pin_against_munmap_of_the_last_mapping() {
+    let end: Program = |_, space| {
+        unmap(space);
+        true
+    };
+    let pin: Program = |_, space| {
+        let reading = space.vm().read();
+        let pins = space.try_pin_fast(LAST.addr(), Access::Write, limit(), [None], &reading);
+        let Ok(pins) = pins else { return false };
+        let part = pins.frames().next().unwrap().pfn();
+        assert!(part.0 % TABLE == TABLE - 1, "the frame of another page is pinned");
+        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 0, "a pinned page is free");
+        true
+    };
+    let seen = explore(touched, [end, pin]);
+    assert!(seen.iter().all(|&count| count > 0), "found and missed: {seen:?}");
+}
