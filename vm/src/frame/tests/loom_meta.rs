@@ -12,9 +12,7 @@ use std::sync::atomic::AtomicUsize;
 
 /// A frame of user memory with one reference.
 fn user_frame() -> Arc<FrameMeta<TestCpu>> {
-    let zero = || AtomicU64::new(0);
-    let (mapcount, word) = (AtomicU32::new(0), AtomicU32::new(0));
-    let meta = Arc::new(FrameMeta { state: zero(), mapcount, word, link: [zero(), zero()] });
+    let meta = Arc::new(FrameMeta::of_model());
     meta.set_state(FrameState::TAKEN_FRAME);
     assert!(meta.put_to_use(Kind::User));
     meta
