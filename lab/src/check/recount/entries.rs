@@ -6,7 +6,7 @@ use crate::machine::soft::Flavour;
 use interleaf::frame::Kind;
 use interleaf::machine::{Entry, Format, Leaf, Machine, Marker};
 use interleaf::space::AddressSpace;
-use interleaf::units::{Level, PageSize, Pfn, Rights, Vpn, VpnRange};
+use interleaf::units::{Level, Order, PageSize, Pfn, Rights, Vpn, VpnRange};
 use interleaf::vma::{PoolBacking, VmaAttributes};
 
 /// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than
@@ -118,9 +118,10 @@ fn check_leaf<M: Machine>(
     require(kind == Some(due), || format!("{leaf:?} shows a frame of kind {kind:?}"))?;
     let order = memory.meta(leaf.pfn).map(|meta| meta.state().order());
     let size = level.leaf_size().map(|size| size.order());
-    require(order == size, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
     let exclusive = memory.meta(leaf.pfn).is_some_and(|meta| meta.state().is_exclusive());
-    require(level == Level::Pte || exclusive, || format!("a huge page that is shared: {leaf:?}"))?;
+    // Another space may have split what this one maps by a huge leaf.
+    let is_split = order == Some(Order::BASE) && level == Level::Pmd && !exclusive;
+    require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
     let copies = vma.is_private_anonymous() && !exclusive;
     require(!(copies && leaf.rights.contains(Rights::WRITE)), || {
         format!("a writable shared frame: {leaf:?}")

@@ -14,8 +14,6 @@
 //! splits it before; what others have stays a huge entry, of frames that are counted one by one
 //! (docs/design/huge-pages.md).
 
-#![allow(dead_code, reason = "fork uses it")]
-
 use super::MappedFrame;
 use crate::frame::record::{BlockLeaves, LeafDropped};
 use crate::frame::{Birth, FrameState, Init, Memory, NotMappedAgain};
@@ -208,7 +206,12 @@ impl<M: Machine> Memory<'_, M> {
         match self.meta_of(pfn).drop_block_leaf() {
             LeafDropped::Last => self.put(pfn),
             LeafDropped::Others => {}
-            LeafDropped::Frames => (0..order.frames()).for_each(|part| self.put_mapping(pfn.add(part))),
+            LeafDropped::Frames => (0..order.frames()).for_each(|part| {
+                let frame = pfn.add(part);
+                if unmodelled(part, order, || self.meta_of(frame).remove_mapping()) {
+                    self.put(frame);
+                }
+            }),
         }
     }
 
@@ -219,25 +222,54 @@ impl<M: Machine> Memory<'_, M> {
         let meta = self.meta_of(first);
         let Some(leaves) = meta.begin_block_split() else { return false };
         let (birth, block) = (meta.birth(), meta.split_first());
+        let entries = if mutant!("thp.parts-counted-once") { 1 } else { leaves };
         for part in 1..order.frames() {
             let birth = birth.map(|birth| Birth { page: birth.page.add(part), ..birth });
-            unmodelled(part, order, || self.meta_of(first.add(part)).become_part(block, leaves, birth));
+            unmodelled(part, order, || self.meta_of(first.add(part)).become_part(block, entries, birth));
         }
         meta.end_block_split(leaves);
         true
     }
 }
 
-/// Calls `step`, which writes records that nobody else reads yet. Models look at the first and last parts of
-/// a block only: there are too many for a step each.
+impl<M: Machine> Memory<'_, M> {
+    /// Makes a block of the frames of one that was split, *exclusive*, where a huge leaf alone maps all of them,
+    /// and nobody has a reference. The caller holds the lock of the table of that leaf. `false`, and no change
+    /// but for *lazyfree*, where that is not so.
+    #[cold]
+    pub(crate) fn rejoin(&self, first: Pfn, order: Order) -> bool {
+        let parts = 1..order.frames();
+        let meta = |part| self.meta_of(first.add(part));
+        let is_ours = |part| unmodelled(part, order, || meta(part).is_mapped_once());
+        if !(0..order.frames()).all(is_ours) {
+            return false;
+        }
+        let block = meta(0).state();
+        let nr_rejoined =
+            parts.clone().take_while(|&part| unmodelled(part, order, || meta(part).rejoin_part()));
+        let end = 1 + nr_rejoined.count() as u64;
+        if end == parts.end && meta(0).rejoin_first(order) {
+            return true;
+        }
+        let birth = meta(0).birth();
+        for part in 1..end {
+            let birth = birth.map(|birth| Birth { page: birth.page.add(part), ..birth });
+            unmodelled(part, order, || meta(part).become_part(block, 1, birth));
+        }
+        false
+    }
+}
+
+/// Calls `step`, which looks at records that others only refer to, or that nobody else reads. Models look at
+/// the first and last parts of a block only: there are too many for a step each.
 #[inline(always)]
-fn unmodelled(part: u64, order: Order, step: impl FnOnce()) {
+fn unmodelled<R>(part: u64, order: Order, step: impl FnOnce() -> R) -> R {
     #[cfg(loom)]
     if (2..order.frames() - 2).contains(&part) {
         return crate::sync::privately(step);
     }
     let _ = (part, order);
-    step();
+    step()
 }
 
 impl<'m, M: Machine> Iterator for FolioParts<'m, M> {

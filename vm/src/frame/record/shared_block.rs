@@ -12,7 +12,8 @@
 //! ```text
 //!   exclusive ── map_block_again ──► whole ── begin_block_split ──► splitting ── end_block_split ──► split
 //!       ▲                            │  ▲ │
-//!       └─ try_make_block_exclusive ─┘  └─┘ one leaf more, one less: one read-modify-write
+//!       ├─ try_make_block_exclusive ─┘  └─┘ one leaf more, one less: one read-modify-write
+//!       └─ rejoin_part, rejoin_first ◄── split, and one leaf maps every frame
 //! ```
 //!
 //! Each leaf lies in a table of another space, so the locks of tables do not order what is done to the count.
@@ -24,8 +25,6 @@
 //! All leaves hold one reference together, as the entries of a frame do; after a split those of each frame.
 //! The protocol does not ask what the block is: blocks that are never split (the reserved pool's, also of
 //! kind `File`) are counted the same way.
-
-#![allow(dead_code, reason = "fork uses it")]
 
 use super::{FrameMeta, FrameState, NotMappedAgain};
 use crate::frame::record::meta::MOST_MAPPINGS;
@@ -149,6 +148,31 @@ impl<C: Cpu> FrameMeta<C> {
             self.mapcount.store(1, Relaxed);
         }
         done
+    }
+
+    /// Whether one entry maps a frame of a block that was split: the huge leaf of the caller, who holds its
+    /// table's lock. Then no other comes. Acquire: as
+    /// [`try_make_block_exclusive`](Self::try_make_block_exclusive).
+    pub(in crate::frame) fn is_mapped_once(&self) -> bool {
+        self.mapcount.load(Acquire) == 1
+    }
+
+    /// Takes the record of a frame back that was part of a block and is [mapped once](Self::is_mapped_once), by
+    /// a leaf of the block. `false`, and no change, where somebody has a reference.
+    pub(in crate::frame) fn rejoin_part(&self) -> bool {
+        let done = self.step_shared(FrameState::rejoined).is_some();
+        if done {
+            // The caller's alone from now on: no getter finds user memory here.
+            self.mapcount.store(0, Relaxed);
+            self.set_birth(None);
+        }
+        done
+    }
+
+    /// Makes the first of such frames, when all others were taken back, an exclusive block. `false`, and no
+    /// change, where somebody has a reference.
+    pub(in crate::frame) fn rejoin_first(&self, order: Order) -> bool {
+        self.step_shared(|state| state.rejoined_first(order)).is_some()
     }
 
     /// Whether a write needs a split of the block, unless that changes: others map it, or it was split.

@@ -286,6 +286,17 @@ impl FrameState {
         let is_block = self.kind() == Kind::User && self.order() != Order::BASE;
         (is_block && !self.is_pooled()).then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
     }
+    /// A frame of a block that was split and is one again: nothing, as records inside a block say. Refused
+    /// where somebody has a reference besides the entries'.
+    pub(in crate::frame) fn rejoined(self) -> Option<Self> {
+        let is_alone = self.refcount() == 1 || mutant!("thp.rejoined-though-referenced");
+        let is_part = self.kind() == Kind::User && self.order() == Order::BASE && !self.is_exclusive();
+        (is_part && is_alone).then_some(Self::RESERVED)
+    }
+    /// As [`rejoined`](Self::rejoined), of the first frame: exclusive user memory of this order.
+    pub(in crate::frame) fn rejoined_first(self, order: Order) -> Option<Self> {
+        self.rejoined().map(|_| Self(Self::of(Kind::User, order).0 | EXCLUSIVE | 1))
+    }
     /// Walks may reach the table from now on.
     pub fn attached(self) -> Option<Self> {
         let idle = self.0 & (ATTACHED | RETIRED) == 0;

@@ -4,6 +4,7 @@ use super::*;
 use crate::frame::Kind;
 use crate::machine::testing::TestCpu;
 use crate::sync::testing::{UNBOUNDED, run_model, thread};
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use std::boxed::Box;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed as HostRelaxed};
@@ -81,17 +82,22 @@ fn loom_two_leaves_of_one_block_are_split_at_once() {
 }
 
 #[test]
-fn loom_a_block_becomes_exclusive_only_with_its_last_leaf() {
+fn loom_a_block_is_written_only_after_its_last_other_leaf_is_gone() {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(UNBOUNDED, move || {
-        let frames = shared_block();
-        let other = frames.clone();
+        let (frames, contents) = (shared_block(), Arc::new(UnsafeCell::new(0)));
+        let (other, same) = (frames.clone(), contents.clone());
         let unmapper = thread::spawn(move || {
             TestCpu::become_cpu(1);
-            assert_ne!(other[0].drop_block_leaf(), LeafDropped::Last);
+            // SAFETY: loom checks that nobody writes meanwhile.
+            same.with(|byte| assert_eq!(unsafe { *byte }, 0));
+            assert_eq!(other[0].drop_block_leaf(), LeafDropped::Others);
         });
         let is_exclusive = frames[0].try_make_block_exclusive();
-        assert!(!is_exclusive || frames[0].mapcount() == 1);
+        if is_exclusive {
+            // SAFETY: loom checks that nobody reads meanwhile.
+            contents.with_mut(|byte| unsafe { *byte = 1 });
+        }
         unmapper.join().unwrap();
         assert!(is_exclusive || frames[0].try_make_block_exclusive(), "the other is gone");
         assert_eq!(frames[0].drop_block_leaf(), LeafDropped::Last);

@@ -43,6 +43,8 @@ mod loom_published;
 #[cfg(loom)]
 mod loom_rmap;
 #[cfg(loom)]
+mod loom_shared_huge;
+#[cfg(loom)]
 mod loom_spaces;
 #[cfg(loom)]
 mod loom_walk_accessed;

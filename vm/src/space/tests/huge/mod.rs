@@ -9,6 +9,7 @@ mod mishaps;
 mod random;
 mod resident;
 mod rmap;
+mod shared;
 mod zero;
 
 use super::world::{PAGE, boot_map, space_of};
