@@ -75,8 +75,8 @@ counters! {
     ThpSplitPage = "thp_split_page",
     /// Huge entries split into tables.
     ThpSplitPmd = "thp_split_pmd",
-    /// Huge leaves of private memory, one for each space that maps the block: a number that rises and falls, on
-    /// one CPU below zero.
+    /// Huge leaves of private memory, one for each space that maps the block: a number that rises and
+    /// falls, on one CPU below zero.
     NrAnonTransparentHugepages = "nr_anon_transparent_hugepages",
     /// Huge pages allocated for a collapse.
     ThpCollapseAlloc = "thp_collapse_alloc",

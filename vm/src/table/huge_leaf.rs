@@ -45,9 +45,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         self.owned_leaf(slot)
     }
 
-    /// Counts one more mapping of what the huge leaf in `slot` maps, for a leaf of another space. Afterwards the
-    /// block is not *exclusive*, and the leaf of this table does not allow writes. `None`, and no change, where
-    /// the slot holds no huge leaf of private memory.
+    /// Counts one more mapping of what the huge leaf in `slot` maps, for a leaf of another space.
+    /// Afterwards the block is not *exclusive*, and the leaf of this table does not allow writes. `None`,
+    /// and no change, where the slot holds no huge leaf of private memory.
     ///
     /// # Errors
     /// Nothing has changed but that the block may not be *exclusive* any more.
@@ -67,8 +67,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         Ok(Some(SharedHuge { folio, bits, was_writable }))
     }
 
-    /// Whether the block of the huge leaf in `slot` is this space's alone, or can become so because nobody else
-    /// has it: afterwards it is *exclusive*. `None` where a store has to split the leaf.
+    /// Whether the block of the huge leaf in `slot` is this space's alone, or can become so because nobody
+    /// else has it: afterwards it is *exclusive*. `None` where a store has to split the leaf.
     pub(crate) fn reuse_huge(&mut self, slot: usize) -> Option<Reuse> {
         let meta = self.mapped_meta(slot)?;
         if meta.state().is_exclusive() {

@@ -9,8 +9,8 @@ impl<M: Machine> LockedTable<'_, M> {
     /// Replaces the leaf in `slot` by a table of leaves of the next smaller size that map the same frames
     /// with the same bits. A block that the leaf owns is split with it, unless it was split: each new leaf
     /// owns its frame, which is *exclusive* if the block was. For the huge zero page they map the small one.
-    /// `flush` makes every CPU forget the leaf. Returns the leaf as it was last; `Err` with the table, and no change, where the slot holds no
-    /// leaf of such a level, or is the platform's.
+    /// `flush` makes every CPU forget the leaf. Returns the leaf as it was last; `Err` with the table, and
+    /// no change, where the slot holds no leaf of such a level, or is the platform's.
     ///
     /// P9: the size of a translation changes through non-present and a flush, so that no TLB holds both; the
     /// lock is held meanwhile, so a fault that meets the marker waits for it. The accessed and dirty bits are
@@ -63,8 +63,8 @@ impl<M: Machine> LockedTable<'_, M> {
         Ok(SplitLeaf { last, has_split_block })
     }
 
-    /// Splits the block that an entry of this table has owned, unless it was split, and maps its frames by the
-    /// leaves of a table. Returns whether the block was split by this.
+    /// Splits the block that an entry of this table has owned, unless it was split, and maps its frames by
+    /// the leaves of a table. Returns whether the block was split by this.
     ///
     /// # Safety
     /// The caller has replaced a leaf of this table that was *owned* and mapped `pfn`, in a slot that is not

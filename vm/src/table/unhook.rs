@@ -22,8 +22,8 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     /// the pages of those that stay pending. Only values are used for that: none of them has an address that
     /// a call for another slot could know, so they stay in registers.
     ///
-    /// Returns the number of exclusive frames among them; above the last level, of all leaves that owned their
-    /// frames.
+    /// Returns the number of exclusive frames among them; above the last level, of all leaves that owned
+    /// their frames.
     #[inline(always)]
     pub fn unhook_each<G>(
         self,

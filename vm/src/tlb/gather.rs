@@ -241,8 +241,8 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         self.hull = hull_of(self.hull, pages);
     }
 
-    /// As [`weakened`](Self::weakened), of a huge leaf: one that is all of the flush is flushed by one page, as
-    /// in [`add_leaves`](Self::add_leaves).
+    /// As [`weakened`](Self::weakened), of a huge leaf: one that is all of the flush is flushed by one
+    /// page, as in [`add_leaves`](Self::add_leaves).
     pub(crate) fn weakened_leaf(&mut self, pages: VpnRange) {
         let was_empty = self.hull.is_empty();
         self.weakened(pages);

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A block in use has the record of its first frame, and one reference for all of its entries. It is
-//! *exclusive*, or several spaces have a huge entry of it, which are counted there. Whoever needs a part of it
-//! splits it before; what others have stays a huge entry, of frames that are counted one by one
+//! *exclusive*, or several spaces have a huge entry of it, which are counted there. Whoever needs a part of
+//! it splits it before; what others have stays a huge entry, of frames that are counted one by one
 //! (docs/design/huge-pages.md).
 
 use super::MappedFrame;
@@ -191,7 +191,8 @@ impl<M: Machine> Memory<'_, M> {
     #[cold]
     fn map_each_again(&self, first: Pfn, order: Order) -> Result<(), NotMappedAgain> {
         for part in 0..order.frames() {
-            if self.meta_of(first.add(part)).add_mapping().is_none() {
+            let counted = unmodelled(part, order, || self.meta_of(first.add(part)).add_mapping());
+            if counted.is_none() {
                 // The caller's leaf keeps them: none of these is the last.
                 (0..part).for_each(|part| self.put_mapping(first.add(part)));
                 return Err(NotMappedAgain::TooManyMappings);
@@ -233,9 +234,9 @@ impl<M: Machine> Memory<'_, M> {
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Makes a block of the frames of one that was split, *exclusive*, where a huge leaf alone maps all of them,
-    /// and nobody has a reference. The caller holds the lock of the table of that leaf. `false`, and no change
-    /// but for *lazyfree*, where that is not so.
+    /// Makes a block of the frames of one that was split, *exclusive*, where a huge leaf alone maps all of
+    /// them, and nobody has a reference. The caller holds the lock of the table of that leaf. `false`, and
+    /// no change but for *lazyfree*, where that is not so.
     #[cold]
     pub(crate) fn rejoin(&self, first: Pfn, order: Order) -> bool {
         let parts = 1..order.frames();

@@ -28,7 +28,7 @@
 //! is in fragments.
 
 use crate::frame::Init;
-use crate::frame::record::shared_block::COUNT;
+use crate::frame::record::shared_block::{COUNT, MOST_MAPPINGS};
 use crate::frame::record::{Birth, FrameState, Kind};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -75,8 +75,6 @@ pub(crate) enum NotMappedAgain {
 
 /// Pincounts beyond this are refused, so that no count ever overflows.
 const MOST_PINS: u32 = 1 << 31;
-/// Mapcounts beyond this are refused. The bits above the count are flags (`shared_block`).
-pub(in crate::frame) const MOST_MAPPINGS: u32 = 1 << 29;
 
 impl<C: Cpu> FrameMeta<C> {
     /// The state; for counted kinds the count is stale at once.
@@ -253,8 +251,7 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::detached).is_some()
     }
 
-    /// Number of entries that map the frame, or the block whose first frame it is; of a slab, allocated
-    /// objects.
+    /// Number of entries that map the frame, or the block that it leads; of a slab, allocated objects.
     pub fn mapcount(&self) -> u32 {
         self.mapcount.load(Relaxed) & COUNT
     }
@@ -396,15 +393,6 @@ const _: () = assert!(size_of::<RcuHead>() <= 16 && align_of::<RcuHead>() <= 8);
 impl<C: Cpu> fmt::Debug for FrameMeta<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} mapcount {}", self.state(), self.mapcount())
-    }
-}
-
-#[cfg(all(test, loom))]
-impl<C: Cpu> FrameMeta<C> {
-    /// A record of zeros, for models of records alone.
-    pub(super) fn of_model() -> Self {
-        let zero = || AtomicU64::new(0);
-        Self { state: zero(), mapcount: AtomicU32::new(0), word: AtomicU32::new(0), link: [zero(), zero()] }
     }
 }
 

@@ -17,17 +17,17 @@
 //! ```
 //!
 //! Each leaf lies in a table of another space, so the locks of tables do not order what is done to the count.
-//! The flags do: they are in its word. One leaf more or less is a compare-exchange that fails where a split has
-//! begun; the split gives each frame the number that it has found, and ends by a release of it. So a leaf is
-//! counted in the block or in each of its frames, and whoever reads the word knows in which. Who meets
-//! *splitting* waits: for 511 stores of records, with the lock of a table held and so without preemption.
+//! The flags do: they are in its word. One leaf more or less is a compare-exchange that fails where a split
+//! has begun; the split gives each frame the number that it has found, and ends by a release of it. So a
+//! leaf is counted in the block or in each of its frames, and whoever reads the word knows in which. Who
+//! meets *splitting* waits: for 511 stores of records, with the lock of a table held and so without
+//! preemption.
 //!
 //! All leaves hold one reference together, as the entries of a frame do; after a split those of each frame.
 //! The protocol does not ask what the block is: blocks that are never split (the reserved pool's, also of
 //! kind `File`) are counted the same way.
 
 use super::{FrameMeta, FrameState, NotMappedAgain};
-use crate::frame::record::meta::MOST_MAPPINGS;
 use crate::machine::Cpu;
 use crate::sync::atomic::Ordering::*;
 use crate::units::Order;
@@ -38,6 +38,8 @@ const WHOLE: u32 = 1 << 31;
 const SPLITTING: u32 = 1 << 30;
 /// The bits of the count.
 pub(super) const COUNT: u32 = SPLITTING - 1;
+/// Mapcounts beyond this are refused, so that none ever reaches the flags.
+pub(super) const MOST_MAPPINGS: u32 = 1 << 29;
 
 /// What counts the huge leaves of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +159,9 @@ impl<C: Cpu> FrameMeta<C> {
         self.mapcount.load(Acquire) == 1
     }
 
-    /// Takes the record of a frame back that was part of a block and is [mapped once](Self::is_mapped_once), by
-    /// a leaf of the block. `false`, and no change, where somebody has a reference.
+    /// Takes the record of a frame back that was part of a block and is [mapped
+    /// once](Self::is_mapped_once), by a leaf of the block. `false`, and no change, where somebody has a
+    /// reference.
     pub(in crate::frame) fn rejoin_part(&self) -> bool {
         let done = self.step_shared(FrameState::rejoined).is_some();
         if done {

@@ -10,6 +10,14 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+impl<C: Cpu> FrameMeta<C> {
+    /// A record of zeros, for models of records alone.
+    pub(in crate::frame::record) fn of_model() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { state: zero(), mapcount: AtomicU32::new(0), word: AtomicU32::new(0), link: [zero(), zero()] }
+    }
+}
+
 /// A frame of user memory with one reference.
 fn user_frame() -> Arc<FrameMeta<TestCpu>> {
     let meta = Arc::new(FrameMeta::of_model());

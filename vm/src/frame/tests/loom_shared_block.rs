@@ -87,18 +87,19 @@ fn loom_a_block_is_written_only_after_its_last_other_leaf_is_gone() {
     run_model(UNBOUNDED, move || {
         let (frames, contents) = (shared_block(), Arc::new(UnsafeCell::new(0)));
         let (other, same) = (frames.clone(), contents.clone());
-        let unmapper = thread::spawn(move || {
+        let writer = thread::spawn(move || {
             TestCpu::become_cpu(1);
-            // SAFETY: loom checks that nobody writes meanwhile.
-            same.with(|byte| assert_eq!(unsafe { *byte }, 0));
-            assert_eq!(other[0].drop_block_leaf(), LeafDropped::Others);
+            let is_exclusive = other[0].try_make_block_exclusive();
+            if is_exclusive {
+                // SAFETY: loom checks that nobody reads meanwhile.
+                same.with_mut(|byte| unsafe { *byte = 1 });
+            }
+            is_exclusive
         });
-        let is_exclusive = frames[0].try_make_block_exclusive();
-        if is_exclusive {
-            // SAFETY: loom checks that nobody reads meanwhile.
-            contents.with_mut(|byte| unsafe { *byte = 1 });
-        }
-        unmapper.join().unwrap();
+        // SAFETY: loom checks that nobody writes meanwhile.
+        contents.with(|byte| assert_eq!(unsafe { *byte }, 0));
+        assert_eq!(frames[0].drop_block_leaf(), LeafDropped::Others);
+        let is_exclusive = writer.join().unwrap();
         assert!(is_exclusive || frames[0].try_make_block_exclusive(), "the other is gone");
         assert_eq!(frames[0].drop_block_leaf(), LeafDropped::Last);
         assert!(put(&frames[0]));

@@ -1,13 +1,13 @@
 //! fork of huge leaves, each as a whole: of the huge zero page, and of blocks, which both spaces map then.
 //!
 //! ```text
-//!   parent's table   lock ─ leaf? ─ block: one leaf more, no right to write ─ cursor behind it ─ unlock
-//!   child            zero page: a reference ────────────────────────────────► upper tables ─► lock ─ leaf ─ unlock
+//!   parent's table   lock ─ leaf? ─ block: a leaf more, no right to write ─ cursor ─ unlock
+//!   child            zero page: a reference ─────────────────────► upper tables ─► lock ─ leaf ─ unlock
 //! ```
 //!
-//! Once the cursor has passed the leaf, no store replaces it or makes it writable until the fork has ended, so
-//! the child has what the parent had. What the parent's leaf keeps, the page or the block, is there when the
-//! child maps it: no table of the one space is locked with one of the other.
+//! Once the cursor has passed the leaf, no store replaces it or makes it writable until the fork has ended,
+//! so the child has what the parent had. What the parent's leaf keeps, the page or the block, is there when
+//! the child maps it: no table of the one space is locked with one of the other.
 
 use crate::frame::NotMappedAgain;
 use crate::machine::{Leaf, Machine};
@@ -29,9 +29,9 @@ enum Met<'m, M: Machine> {
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Shares the huge leaf with the child, which only the caller knows, if there is one where the range begins,
-    /// and lies in it. Returns where the pages end then, and how many have frames. A leaf that the range cuts,
-    /// and one whose block somebody has a reference to, is split by the caller.
+    /// Shares the huge leaf with the child, which only the caller knows, if there is one where the range
+    /// begins, and lies in it. Returns where the pages end then, and how many have frames. A leaf that the
+    /// range cuts, and one whose block somebody has a reference to, is split by the caller.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -102,8 +102,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         })
     }
 
-    /// Maps the parent's block from `page` on. Nobody but the caller knows the space. Dropped where there is no
-    /// memory for a table: no CPU has used this mapping of it.
+    /// Maps the parent's block from `page` on. Nobody but the caller knows the space. Dropped where there
+    /// is no memory for a table: no CPU has used this mapping of it.
     fn map_shared_block(&self, page: Vpn, shared: SharedHuge<'_, M>) -> Result<(), Error> {
         self.note_huge_leaves();
         self.fill_above(page, Level::Pmd, |above, slot| {

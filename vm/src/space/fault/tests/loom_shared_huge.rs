@@ -1,5 +1,5 @@
-//! A huge page that a fork has shared: what the two spaces do to it at once, and two CPUs of one of them. The real
-//! code on the smallest tree, all executions with two preemptions.
+//! A huge page that a fork has shared: what the two spaces do to it at once, and two CPUs of one of them.
+//! The real code on the smallest tree, all executions with two preemptions, or one where two are too many.
 
 use super::loom_fork::{NEW, OLD, byte, fork, frame, store};
 use super::loom_pairs::{TestSpace, Tests, assert_both};
@@ -42,9 +42,17 @@ fn explore(preemptions: usize, body: Body) -> [usize; 2] {
                     }
                     before.set(vm.memory().stats().allocated());
                     map(space, START, TABLE);
+                    // The words of a fork, of a reuse and of CPU 1's MMU are there before there are threads.
+                    touch(space, X);
+                    drop(fork(space));
+                    machine.run_as(1);
                     let running = space.activate(None);
-                    [X, Y].iter().for_each(|&page| store(machine, space, page, OLD));
+                    store(machine, space, X, OLD);
                     drop(running);
+                    machine.run_as(0);
+                    [X, Y].iter().for_each(|&page| {
+                        machine.write(space.resident_frame(page).unwrap().0, 0, &[OLD]);
+                    });
                     let child = fork(space);
                     assert!(is_huge(space) && is_huge(&child));
                     refill_zeros();
@@ -152,8 +160,8 @@ fn loom_a_store_to_a_shared_huge_page_against_a_fast_pin() {
     }));
 }
 
-/// A private page that may only be read is written by a debugger while the program drops it (Dirty COW): neither
-/// the write nor the drop reaches the child.
+/// A private page that may only be read is written by a debugger while the program drops it (Dirty COW):
+/// neither the write nor the drop reaches the child.
 #[test]
 fn loom_a_forced_store_against_dontneed_of_a_shared_huge_page() {
     assert_both(explore(2, |machine, space, child| {
