@@ -179,24 +179,6 @@ fn loom_a_forced_store_against_dontneed_of_a_shared_huge_page() {
     }));
 }
 
-/// The second fork counts a leaf of the block, or of each of its frames.
-#[test]
-fn loom_a_fork_of_a_shared_huge_page_against_a_store_by_the_other_space() {
-    let [split, whole] = explore(2, |machine, space, child| {
-        let writer = store_beside(machine, space);
-        let grandchild = fork(&child);
-        let was_whole = space.vm().totals().get(Counter::ThpSplitPage) == 0;
-        writer.join().unwrap();
-        for other in [&child, &grandchild] {
-            assert!(is_huge(other));
-            assert_eq!([held(machine, other, X), held(machine, other, Y)], [Some(OLD), Some(OLD)]);
-        }
-        assert_eq!([held(machine, space, X), held(machine, space, Y)], [Some(NEW), Some(OLD)]);
-        was_whole
-    });
-    assert!(split > 0 && whole > 0, "before the split, and after it: {split} {whole}");
-}
-
 /// The page after the huge one, which a fork sweeps later.
 const NEXT: Vpn = Vpn(START.0 + TABLE);
 
