@@ -222,12 +222,14 @@ impl<M: Machine> Memory<'_, M> {
     fn split_shared(&self, first: Pfn, order: Order) -> bool {
         let meta = self.meta_of(first);
         let Some(leaves) = meta.begin_block_split() else { return false };
-        let (birth, block) = (meta.birth(), meta.split_first());
+        let (birth, block) = (meta.birth(), meta.state());
         let entries = if mutant!("thp.parts-counted-once") { 1 } else { leaves };
         for part in 1..order.frames() {
             let birth = birth.map(|birth| Birth { page: birth.page.add(part), ..birth });
             unmodelled(part, order, || self.meta_of(first.add(part)).become_part(block, entries, birth));
         }
+        // Last: until then the first record speaks for all.
+        meta.split_first();
         meta.end_block_split(leaves);
         true
     }
