@@ -6,8 +6,8 @@ use interleaf::table::format::{Aarch64, X86_64};
 use interleaf::vma::HugePolicy;
 use interleaf::vma::HugeSizes;
 use interleaf_lab::check::huge::{
-    SequenceCounts, all_collapses, all_huge, all_pool, run_huge_cuts, run_huge_pair, run_pool_pair,
-    run_sequence,
+    SequenceCounts, all_collapses, all_forks, all_huge, all_pool, run_huge_cuts, run_huge_pair,
+    run_pool_pair, run_sequence,
 };
 use std::ops::Range;
 
@@ -68,6 +68,22 @@ fn a_collapse_beside_each_operation_loses_nothing_on_x86() {
 #[test]
 fn a_collapse_beside_each_operation_loses_nothing_on_aarch64() {
     collapses::<Aarch64>(200..220);
+}
+
+fn forks<F: Format>(seeds: Range<u64>) {
+    for pair in all_forks() {
+        run_huge_pair::<F>(pair, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
+    }
+}
+
+#[test]
+fn a_child_that_uses_what_it_shares_beside_each_operation_loses_nothing_on_x86() {
+    forks::<X86_64>(0..20);
+}
+
+#[test]
+fn a_child_that_uses_what_it_shares_beside_each_operation_loses_nothing_on_aarch64() {
+    forks::<Aarch64>(300..312);
 }
 
 fn pool_pairs<F: Format>(seeds: Range<u64>) {

@@ -124,9 +124,13 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
         let memory = self.space.vm().memory();
         let state = |pfn| memory.meta(pfn).map(|meta| meta.state());
         // A frame inside of a huge page says nothing: its head does.
-        let head = state(Pfn(at.pfn().0 & !(Order::HUGE.frames() - 1)));
-        let head = head.filter(|state| state.order() == Order::HUGE);
-        let kind = head.or_else(|| state(at.pfn())).map(|state| state.kind());
+        let head = || state(Pfn(at.pfn().0 & !(Order::HUGE.frames() - 1)));
+        let whole = head().filter(|state| state.order() == Order::HUGE);
+        let mut kind = whole.or_else(|| state(at.pfn())).map(|state| state.kind());
+        // Nor does one of a split block that becomes whole again at this moment.
+        if kind == Some(Kind::Reserved) {
+            kind = head().map(|state| state.kind()).filter(|kind| *kind == Kind::User);
+        }
         let sound = match kind {
             Some(Kind::User | Kind::File) => true,
             Some(Kind::Zero) => access != Access::Write,

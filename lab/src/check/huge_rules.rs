@@ -52,21 +52,19 @@ bitflags::bitflags! {
         /// A huge leaf lies in one mapping: where a mapping begins or ends inside of it, it is split. In the
         /// library advice about a part leaves it; changes of rights split it.
         const MAPPINGS_SPLIT = 2;
-        /// fork shares huge pages; in the library it splits them before.
-        const FORK_SHARES = 4;
         /// fork gives the child a table wherever the parent has one; the library where it has pages.
-        const FORK_COPIES_EMPTY_TABLES = 8;
+        const FORK_COPIES_EMPTY_TABLES = 4;
         /// MADV_DONTNEED of all that an (empty then) table covers frees it (`CONFIG_PT_RECLAIM`).
-        const DISCARDS_FREE_TABLES = 16;
+        const DISCARDS_FREE_TABLES = 8;
         /// A store to the huge zero page gets a huge page whatever the mapping says by then.
-        const STORES_IGNORE_REFUSAL = 32;
+        const STORES_IGNORE_REFUSAL = 16;
         /// MADV_FREE of a part of a huge page splits the page itself, and what holds zeros becomes the zero
         /// page.
-        const FREE_FINDS_ZEROS = 64;
+        const FREE_FINDS_ZEROS = 32;
         /// MADV_COLLAPSE of base pages wants an identity, and no page.
-        const COLLAPSE_WANTS_IDENTITY = 128;
+        const COLLAPSE_WANTS_IDENTITY = 64;
         /// MADV_COLLAPSE ends at a region that nothing maps; the library goes on to the next.
-        const COLLAPSE_STOPS_AT_NOTHING = 256;
+        const COLLAPSE_STOPS_AT_NOTHING = 128;
     }
 }
 

@@ -65,6 +65,8 @@ counters! {
     SpfCowUnprepared = "spf_cow_unprepared",
     /// Speculation gave up: a huge page is wanted, and no block was prepared for that.
     SpfHugeUnprepared = "spf_huge_unprepared",
+    /// Speculation gave up: a store to a huge page that others have too, which is split for that.
+    SpfHugeShared = "spf_huge_shared",
     /// Speculation gave up: the reserved pool has no huge page (only the locked path may report that).
     SpfPoolEmpty = "spf_pool_empty",
     /// Huge pages installed by faults.
@@ -75,7 +77,8 @@ counters! {
     ThpSplitPage = "thp_split_page",
     /// Huge entries split into tables.
     ThpSplitPmd = "thp_split_pmd",
-    /// Huge pages of private memory: a number that rises and falls, on one CPU below zero.
+    /// Huge leaves of private memory, one for each space that maps the block: a number that rises and
+    /// falls, on one CPU below zero.
     NrAnonTransparentHugepages = "nr_anon_transparent_hugepages",
     /// Huge pages allocated for a collapse.
     ThpCollapseAlloc = "thp_collapse_alloc",

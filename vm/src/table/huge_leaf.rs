@@ -1,14 +1,25 @@
 //! Huge leaves that own a block of frames.
 //!
-//! Such a leaf owns the one mapping of a block of user memory, which is *exclusive* ([`MappedFolio`]): it
-//! is written in place, never shared, and is split before anything else happens to a part of it.
+//! Such a leaf owns one mapping of a block of user memory ([`MappedFolio`]): it is written in place where the
+//! block is *exclusive*, shared as a whole by fork, and split before anything else happens to a part of it.
 
-use super::{LeafBits, LockedTable};
-use crate::frame::MappedFolio;
-use crate::machine::{Entry, Leaf, Machine, Marker};
+use super::{LeafBits, LockedTable, Reuse};
+use crate::frame::{MappedFolio, NotMappedAgain};
+use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::units::{Order, PAGE_SIZE, PhysAddr, Rights, Vpn};
 
-impl<M: Machine> LockedTable<'_, M> {
+/// One more mapping of a block, for a leaf of another space.
+#[derive(Debug)]
+pub(crate) struct SharedHuge<'m, M: Machine> {
+    /// The mapping.
+    pub folio: MappedFolio<'m, M>,
+    /// What the leaf says.
+    pub bits: LeafBits,
+    /// Whether the first leaf allowed writes: it is to be flushed.
+    pub was_writable: bool,
+}
+
+impl<'t, M: Machine> LockedTable<'t, M> {
     /// Maps the block by one leaf in a slot that is absent, or marked busy.
     ///
     /// # Panics
@@ -43,6 +54,41 @@ impl<M: Machine> LockedTable<'_, M> {
             return None;
         }
         self.owned_leaf(slot)
+    }
+
+    /// Counts one more mapping of what the huge leaf in `slot` maps, for a leaf of another space.
+    /// Afterwards the block is not *exclusive*, and the leaf of this table does not allow writes. `None`,
+    /// and no change, where the slot holds no huge leaf of private memory.
+    ///
+    /// # Errors
+    /// Nothing has changed but that the block may not be *exclusive* any more.
+    pub(crate) fn share_huge(&mut self, slot: usize) -> Result<Option<SharedHuge<'t, M>>, NotMappedAgain> {
+        let leaf = self.owned_huge_leaf(slot).filter(|_| !self.is_of_pool(slot));
+        let Some((leaf, size)) = leaf.zip(self.level().leaf_size()) else { return Ok(None) };
+        // SAFETY: the leaf owns a mapping of a block of this order (`install_huge`), and stays as long as its
+        // table is locked.
+        let folio = unsafe { self.table.tree.memory.map_folio_again(leaf.pfn, size.order()) }?;
+        let was_writable = leaf.rights.contains(Rights::WRITE) && !mutant!("thp.fork-left-writable");
+        // The bits as they were when the right to write went: the hardware sets no *dirty* after that.
+        let last = if was_writable { self.write_protect(slot) } else { self.read(slot) };
+        let bits = match M::Format::decode(last, self.level()) {
+            Entry::Leaf(last) => LeafBits { rights: last.rights - Rights::WRITE, ..LeafBits::of(last) },
+            _ => unreachable!("the holder of the lock has seen a leaf"),
+        };
+        Ok(Some(SharedHuge { folio, bits, was_writable }))
+    }
+
+    /// Whether the block of the huge leaf in `slot` is this space's alone, or can become so because nobody
+    /// else has it: afterwards it is *exclusive*. `None` where a store has to split the leaf.
+    pub(crate) fn reuse_huge(&mut self, slot: usize) -> Option<Reuse> {
+        let meta = self.mapped_meta(slot)?;
+        if meta.state().is_exclusive() {
+            return Some(Reuse::WasExclusive);
+        }
+        let order = self.level().leaf_size()?.order();
+        let Entry::Leaf(leaf) = self.entry(slot) else { return None };
+        let is_alone = meta.try_make_block_exclusive() || self.table.tree.memory.rejoin(leaf.pfn, order);
+        is_alone.then_some(Reuse::BecameExclusive)
     }
 
     /// Copies bytes of `page`, from `offset` on, which the huge leaf in `slot` maps. `false`, and nothing is

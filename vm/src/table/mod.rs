@@ -73,6 +73,7 @@ pub use find_frame::{FrameSearch, find_frame};
 pub use given::GivenFrames;
 pub(crate) use given::check_frames;
 pub(crate) use given_leaves::install_given;
+pub(crate) use huge_leaf::SharedHuge;
 pub use leaf_bits::LeafBits;
 pub use locked::LockedTable;
 pub use mapper::{MapError, Mapper};
@@ -83,7 +84,7 @@ pub use read_here::NotRead;
 pub use resident::Resident;
 pub(crate) use resident::count_resident;
 pub(crate) use share::{Reuse, Shared, TooManyMappings};
-pub(crate) use split::{level_to_split, split_at, tables_to_split};
+pub(crate) use split::{SplitLeaf, level_to_split, split_at, tables_to_split};
 pub(crate) use sweep::{
     SlotRun, detach_tables, may_cover_table, sweep, sweep_table, sweep_tables, visit_next,
 };

@@ -119,15 +119,13 @@ impl<M: Machine> LockedTable<'_, M> {
 
 impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     /// Clears the markers *reserved* of the run, and gives up what was set aside for its entries. Returns the
-    /// number of leaves whose huge pages are of the pool and nobody else's. The mappings of the entries are
+    /// number of leaves of the pool. The mappings of the entries are
     /// gone, or end: nobody installs anything there for them.
     pub fn leave_pool(&mut self) -> u64 {
         let (mut leaves, mut cleared) = (0, 0);
         for slot in self.slots.clone() {
             match self.table.entry(slot) {
-                Entry::Leaf(_) if self.table.is_exclusive(slot) => {
-                    leaves += u64::from(self.table.is_of_pool(slot));
-                }
+                Entry::Leaf(_) => leaves += u64::from(self.table.is_of_pool(slot)),
                 Entry::Marker(Marker::Reserved) => {
                     self.table.replace(slot, Entry::Absent);
                     cleared += 1;

@@ -13,8 +13,8 @@ pub(crate) struct TooManyMappings;
 impl<'t, M: Machine> LockedTable<'t, M> {
     /// Maps what `slot` maps in the same slot of `child` too. Afterwards the frame is not *exclusive*, and
     /// neither entry allows writes: a write copies. Returns whether the entry of this table allowed them
-    /// before. Nothing where the slot holds no leaf, or one of frames that were given, or a huge one: those
-    /// are split before.
+    /// before. Nothing where the slot holds no leaf, or one of frames that were given, or a huge one: see
+    /// `share_huge`.
     ///
     /// An exclusive frame that somebody else has a reference to is not shared, because it may be pinned: the
     /// slot of `child` is marked busy, for a copy to be put there after the flush. The entry of this table
@@ -94,9 +94,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Makes the user memory that `slot` maps exclusive, where no other entry maps it and nobody else has a
-    /// reference.
+    /// reference. `false` for a huge page: see `reuse_huge`.
     pub fn try_make_exclusive(&self, slot: usize) -> bool {
-        self.mapped_meta(slot).is_some_and(FrameMeta::try_make_exclusive)
+        self.level() == Level::Pte && self.mapped_meta(slot).is_some_and(FrameMeta::try_make_exclusive)
     }
 
     /// Links a table that was filled before, which is attached from now on. `Err` with the table where the

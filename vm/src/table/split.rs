@@ -7,10 +7,10 @@ use crate::units::{Level, Pfn, Vpn, VpnRange};
 
 impl<M: Machine> LockedTable<'_, M> {
     /// Replaces the leaf in `slot` by a table of leaves of the next smaller size that map the same frames
-    /// with the same bits. A block that the leaf owns is split with it: each new leaf owns its frame, which
-    /// is *exclusive*. For the huge zero page they map the small one. `flush` makes every CPU forget the
-    /// leaf. Returns the leaf as it was last; `Err` with the table, and no change, where the slot holds no
-    /// leaf of such a level, or is the platform's.
+    /// with the same bits. A block that the leaf owns is split with it, unless it was split: each new leaf
+    /// owns its frame, which is *exclusive* if the block was. For the huge zero page they map the small one.
+    /// `flush` makes every CPU forget the leaf. Returns the leaf as it was last; `Err` with the table, and
+    /// no change, where the slot holds no leaf of such a level, or is the platform's.
     ///
     /// P9: the size of a translation changes through non-present and a flush, so that no TLB holds both; the
     /// lock is held meanwhile, so a fault that meets the marker waits for it. The accessed and dirty bits are
@@ -20,7 +20,7 @@ impl<M: Machine> LockedTable<'_, M> {
         slot: usize,
         table: TableFrame<'f, M>,
         flush: impl FnOnce(),
-    ) -> Result<Leaf, TableFrame<'f, M>>
+    ) -> Result<SplitLeaf, TableFrame<'f, M>>
     where
         M: 'f,
     {
@@ -45,10 +45,11 @@ impl<M: Machine> LockedTable<'_, M> {
         } else {
             LeafBits::of(last)
         };
+        let mut has_split_block = false;
         if last.owned {
             // SAFETY: the leaf was in a slot of this table that is not the platform's, as checked above, and
             // the marker is in its place, under the lock still held.
-            unsafe { self.fill_with_parts(&mut parts, last.pfn, bits) };
+            has_split_block = unsafe { self.fill_with_parts(&mut parts, last.pfn, bits) };
         } else if self.tree().is_huge_zero(last, self.level()) && !mutant!("zero.split-as-given") {
             // The page itself is never split: its parts are small zero pages.
             (0..Level::ENTRIES).for_each(|part| parts.install_zero(part, bits));
@@ -59,17 +60,18 @@ impl<M: Machine> LockedTable<'_, M> {
             }
         }
         self.link_in_place(slot, parts);
-        Ok(last)
+        Ok(SplitLeaf { last, has_split_block })
     }
 
-    /// Splits the block that an entry of this table has owned, and maps its frames by the leaves of a table.
+    /// Splits the block that an entry of this table has owned, unless it was split, and maps its frames by
+    /// the leaves of a table. Returns whether the block was split by this.
     ///
     /// # Safety
     /// The caller has replaced a leaf of this table that was *owned* and mapped `pfn`, in a slot that is not
     /// the platform's, by a marker, under the lock still held; the mapping is handed over.
-    unsafe fn fill_with_parts(&self, parts: &mut UnlinkedTable<'_, M>, pfn: Pfn, bits: LeafBits) {
-        let Some(size) = self.level().leaf_size() else { return };
-        // SAFETY: the leaf owned the mapping of a block of this order: above the last level `install_huge`
+    unsafe fn fill_with_parts(&self, parts: &mut UnlinkedTable<'_, M>, pfn: Pfn, bits: LeafBits) -> bool {
+        let Some(size) = self.level().leaf_size() else { return false };
+        // SAFETY: the leaf owned one mapping of a block of this order: above the last level `install_huge`
         // alone makes leaves that are owned, in slots that are not the platform's. It was replaced under the
         // lock still held, and the mapping is handed over, as the caller says.
         let folio = unsafe { MappedFolio::from_entry(self.table.tree.memory, pfn, size.order()) };
@@ -77,7 +79,17 @@ impl<M: Machine> LockedTable<'_, M> {
         for part in 0..Level::ENTRIES {
             fill(part, || frames.next().into_iter().for_each(|frame| parts.install(part, frame, bits)));
         }
+        frames.has_split_block()
     }
+}
+
+/// A leaf that was split.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SplitLeaf {
+    /// As it was last.
+    pub last: Leaf,
+    /// The block that it owned was split with it, and not before.
+    pub has_split_block: bool,
 }
 
 /// Calls `put`, which fills a slot of a table that no walk reaches yet. Models look at the first and last

@@ -22,7 +22,8 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     /// the pages of those that stay pending. Only values are used for that: none of them has an address that
     /// a call for another slot could know, so they stay in registers.
     ///
-    /// Returns the number of exclusive frames among them, or of blocks above the last level.
+    /// Returns the number of exclusive frames among them; above the last level, of all leaves that owned
+    /// their frames.
     #[inline(always)]
     pub fn unhook_each<G>(
         self,
@@ -60,7 +61,9 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
             };
             let Some(exclusive) = meta else {
                 let page = self.page(slot);
-                is_any_left |= unhook_other(self.table, slot, page, gather, &add);
+                let other = unhook_other(self.table, slot, page, gather, &add);
+                is_any_left |= other == Other::Left;
+                nr_frames += u64::from(other == Other::HugeLeaf);
                 continue;
             };
             table.clear_leaf(slot, word);
@@ -98,7 +101,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
 }
 
 /// As [`unhook_each`](SlotRun::unhook_each), of one slot that holds a marker, or a frame that others may map
-/// too and that the gather has a place for. Returns whether it is in use still.
+/// too and that the gather has a place for.
 #[inline(never)]
 fn unhook_other<M: Machine, G>(
     table: &mut LockedTable<'_, M>,
@@ -106,11 +109,23 @@ fn unhook_other<M: Machine, G>(
     page: Vpn,
     gather: &mut G,
     add: &impl Fn(&mut G, Unhooked),
-) -> bool {
+) -> Other {
     // None: another gather's, pending.
-    let Some(unhooked) = table.unhook(slot, page) else { return true };
+    let Some(unhooked) = table.unhook(slot, page) else { return Other::Left };
+    let is_huge = unhooked.is_huge_leaf() && !mutant!("zap.shared-huge-uncounted");
     add(gather, unhooked);
-    false
+    if is_huge { Other::HugeLeaf } else { Other::Cleared }
+}
+
+/// What [`unhook_other`] has met.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Other {
+    /// In use still.
+    Left,
+    /// A huge leaf of frames that others may map too. It is cleared.
+    HugeLeaf,
+    /// It is cleared.
+    Cleared,
 }
 
 impl<M: Machine> LockedTable<'_, M> {

@@ -125,6 +125,15 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         self.is_part || self.batch.is_full() && (self.deferral.is_some() || self.try_defer())
     }
 
+    /// As [`defers`](Self::defers), of a huge leaf, which never stays in its slot: a marker does not say how
+    /// large it was. Where there is no place, what was added is flushed.
+    pub(crate) fn defers_no_huge(&mut self) -> bool {
+        if self.batch.is_full() {
+            self.flush_now();
+        }
+        false
+    }
+
     #[cold]
     #[inline(never)]
     fn try_defer(&mut self) -> bool {
@@ -230,6 +239,16 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     #[inline]
     pub fn weakened(&mut self, pages: VpnRange) {
         self.hull = hull_of(self.hull, pages);
+    }
+
+    /// As [`weakened`](Self::weakened), of a huge leaf: one that is all of the flush is flushed by one
+    /// page, as in [`add_leaves`](Self::add_leaves).
+    pub(crate) fn weakened_leaf(&mut self, pages: VpnRange) {
+        let was_empty = self.hull.is_empty();
+        self.weakened(pages);
+        if was_empty {
+            self.hull.end = pages.start.add(1);
+        }
     }
 
     /// Flushes what was added, if anything was.

@@ -100,7 +100,8 @@ impl<'a, 'm, M: Machine> GatherParts<'a, 'm, M> {
         }
         let mut joined = self.joined.lock();
         if !joined.lists.add(self.memory, &mut part.batch) {
-            // Not from sweeps: these leave all that a list cannot hold in its slot.
+            // Huge leaves that others have too: sweeps leave base pages that a list cannot hold in their
+            // slots.
             drop(joined);
             part.flush();
             joined = self.joined.lock();

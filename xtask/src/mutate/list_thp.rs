@@ -5,6 +5,7 @@ use super::Test::{Lab, Model, Unit};
 
 const FAULTS: super::Test = Unit("space::tests::huge::faults");
 const EDITS: super::Test = Unit("space::tests::huge::edits");
+const SHARED: super::Test = Unit("space::tests::huge::shared");
 const CUTS: super::Test = Lab("huge", "no_huge_page_reaches_beyond_what_a_writer_has_left_of_its_mapping");
 
 /// All of them.
@@ -75,5 +76,50 @@ pub const ALL: &[Mutation] = &[
         point: "madvise.free-splits-zeros",
         wrong: "MADV_FREE of a part of the huge zero page splits it",
         test: Unit("huge::zero"),
+    },
+    Mutation {
+        point: "thp.fork-left-writable",
+        wrong: "the parent goes on to write a huge page that the child has",
+        test: SHARED,
+    },
+    Mutation {
+        point: "thp.fork-flush-skipped",
+        wrong: "a CPU writes a huge page that the child has through its TLB",
+        test: EDITS,
+    },
+    Mutation {
+        point: "thp.fork-cursor-not-advanced",
+        wrong: "a store to a huge page does not reach the child, and a later one does",
+        test: Model("loom_a_child_has_no_store_without_one_before_it_to_a_huge_page"),
+    },
+    Mutation {
+        point: "thp.reuse-ignores-leaves",
+        wrong: "a huge page is written that another space has",
+        test: SHARED,
+    },
+    Mutation {
+        point: "thp.rejoined-though-referenced",
+        wrong: "a frame becomes part of a block while somebody has a reference to it",
+        test: SHARED,
+    },
+    Mutation {
+        point: "thp.parts-counted-once",
+        wrong: "the split of one space's leaf forgets the leaves of the others",
+        test: SHARED,
+    },
+    Mutation {
+        point: "thp.split-ended-relaxed",
+        wrong: "a leaf ends without seeing that its block was split",
+        test: Model("loom_a_leaf_that_ends_against_a_split_of_its_block"),
+    },
+    Mutation {
+        point: "zap.shared-huge-uncounted",
+        wrong: "huge pages that a child has had stay in the count",
+        test: SHARED,
+    },
+    Mutation {
+        point: "rmap.part-of-huge-missed",
+        wrong: "the reverse map passes by a huge leaf of a block that another space has split",
+        test: Unit("space::tests::huge::rmap"),
     },
 ];

@@ -19,7 +19,7 @@ mod sequence;
 
 pub use beside::{Beside, BesideCounts, Kind};
 pub use generate::huge_sequence;
-pub use pairs::{HugeOperation, all_collapses, all_huge, run_huge_cuts, run_huge_pair};
+pub use pairs::{HugeOperation, all_collapses, all_forks, all_huge, run_huge_cuts, run_huge_pair};
 pub use pairs::{run_size_cuts, run_size_pair};
 pub use pool_pairs::{PoolOperation, all_pool, run_pool_pair};
 pub use sequence::{SequenceCounts, library_setting, run_sequence};

@@ -59,6 +59,8 @@ pub enum HugeOperation {
     CollapseSecond,
     /// Several stores to the own page, each read back.
     StoreOften,
+    /// A fork, whose child reads the own page, stores beside it, unmaps the page after that, and forks.
+    ForkAndStore,
 }
 
 impl HugeOperation {
@@ -92,12 +94,19 @@ pub fn all_collapses() -> impl Iterator<Item = (HugeOperation, HugeOperation)> {
     others.flat_map(|other| [(Collapse, other), (other, CollapseSecond)])
 }
 
+/// A child that uses what it shares, with each other operation, and two of them.
+pub fn all_forks() -> impl Iterator<Item = (HugeOperation, HugeOperation)> {
+    use HugeOperation::{Collapse, CollapseSecond, ForkAndStore, StoreOften};
+    let others = [ForkAndStore, StoreOften, Collapse, CollapseSecond].into_iter().chain(HugeOperation::ALL);
+    others.map(|other| (ForkAndStore, other))
+}
+
 /// The arena, in the main window of the setting.
 const BASE: u64 = (16 << 40) + 64 * HUGE_BYTES;
 /// Pages around the border of the two huge pages.
 const BORDER: (u64, u64) = (BASE + HUGE_BYTES - 2 * PAGE, 4 * PAGE);
 /// Frames: the arena, a child's copies, and what goes beside.
-const FRAMES: u64 = 6 * HUGE;
+const FRAMES: u64 = 8 * HUGE;
 /// Rounds of what is done again and again.
 const ROUNDS: u64 = 30;
 const BOTH: Prot = Prot::READ.union(Prot::WRITE);
@@ -267,6 +276,28 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
         assert!(is_known, "{result:?}");
     }
 
+    /// A child splits its leaf of the first huge page, of which others in the family have theirs.
+    fn fork_and_store(&self) {
+        let child = self.driver.space.fork().expect("there is memory");
+        let own = VirtAddr(self.own_page());
+        let [beside, after] = [1, 2].map(|page| VirtAddr(own.0 + page * PAGE));
+        let is = |space: &AddressSpace<'_, Machine<F>>, addr, value| {
+            let mut byte = [0];
+            assert_eq!(space.copy_from(addr, &mut byte), Ok(1));
+            assert_eq!(byte[0], value, "{addr:?} of a child");
+        };
+        is(&child, own, 20 + self.cpu as u8);
+        if child.copy_to(beside, &[77]) == Ok(1) {
+            is(&child, beside, 77);
+        }
+        child.unmap(after, PAGE).expect("there is memory");
+        let grandchild = child.fork().expect("there is memory");
+        self.store(20 + self.cpu as u8);
+        for space in [&child, &grandchild] {
+            is(space, own, 20 + self.cpu as u8);
+        }
+    }
+
     fn carry_out(&self, operation: HugeOperation) {
         let second = BASE + HUGE_BYTES;
         let (addr, len) = BORDER;
@@ -339,6 +370,7 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
                 assert_eq!(child.copy_from(VirtAddr(self.own_page()), &mut byte), Ok(1));
                 assert_eq!(byte[0], 20 + self.cpu as u8, "a child lacks a store from before its fork");
             }
+            HugeOperation::ForkAndStore => self.fork_and_store(),
             HugeOperation::InstallAgain => {
                 for round in 0..ROUNDS {
                     wait_until::<Baton>(|| self.rounds.load(Relaxed) >= round);

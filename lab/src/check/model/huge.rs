@@ -10,7 +10,7 @@
 //! *All pages* where the region lies in one mapping that may have huge pages: a store then installs one, a
 //! load the huge zero page. What cuts a huge leaf leaves a table. Tables go where no mapping is left.
 //!
-//! A fork that shares huge pages makes it matter who else maps a part of one: a store to a huge page of which
+//! A fork shares huge pages, so it matters who else maps a part of one: a store to a huge page of which
 //! another process has the least part splits the leaf and copies one page. So each huge page has a number,
 //! and a page in a table knows whose part it is.
 
@@ -326,8 +326,7 @@ impl Model {
             let is_whole = copied.iter().any(|vma| vma.start <= start && start + HUGE_BYTES <= vma.end);
             let keeps = match region {
                 Region::Table => true,
-                Region::Zero => is_whole,
-                Region::Huge(_) => is_whole && self.follows(HugeRules::FORK_SHARES),
+                Region::Zero | Region::Huge(_) => is_whole,
             };
             if !keeps {
                 self.regions.split(start);
@@ -337,10 +336,6 @@ impl Model {
             if has_pages || self.follows(HugeRules::FORK_COPIES_EMPTY_TABLES) {
                 child.regions.by_start.insert(start, inherited);
             }
-        }
-        if !self.follows(HugeRules::FORK_SHARES) {
-            self.regions.parts.clear();
-            child.regions.parts.clear();
         }
     }
 }

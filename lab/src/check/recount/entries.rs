@@ -7,7 +7,7 @@ use interleaf::frame::{FrameState, Kind};
 use interleaf::machine::{Entry, Format, Leaf, Machine, Marker};
 use interleaf::object::SharedPoolCounts;
 use interleaf::space::AddressSpace;
-use interleaf::units::{Level, PageSize, Pfn, Rights, Vpn, VpnRange};
+use interleaf::units::{Level, Order, PageSize, Pfn, Rights, Vpn, VpnRange};
 use interleaf::vma::{BackingId, PoolBacking, VmaAttributes};
 use std::collections::BTreeSet;
 
@@ -151,11 +151,10 @@ fn check_leaf<M: Machine>(
     require(kind == Some(due), || format!("{leaf:?} shows a frame of kind {kind:?}"))?;
     let order = memory.meta(leaf.pfn).map(|meta| meta.state().order());
     let size = level.leaf_size().map(|size| size.order());
-    require(order == size, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
     let exclusive = memory.meta(leaf.pfn).is_some_and(|meta| meta.state().is_exclusive());
-    require(level == Level::Pte || exclusive || due == Kind::File, || {
-        format!("a huge page that is shared: {leaf:?}")
-    })?;
+    // Another space may have split what this one maps by a huge leaf.
+    let is_split = order == Some(Order::BASE) && level == Level::Pmd && due == Kind::User && !exclusive;
+    require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
     let copies = vma.is_private_anonymous() && !exclusive;
     require(!(copies && leaf.rights.contains(Rights::WRITE)), || {
         format!("a writable shared frame: {leaf:?}")

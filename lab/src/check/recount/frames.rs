@@ -1,7 +1,7 @@
 //! Every frame is in one state, and its counts are what can be counted.
 
 use super::system::{QuiescentSystem, require};
-use super::walk::{Seen, each_entry};
+use super::walk::{Seen, each_entry, nr_counted};
 use crate::machine::soft::Flavour;
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Cpu, Entry, Format};
@@ -75,7 +75,11 @@ fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Shown
             }
             // Frames that were given are not counted.
             Seen::Entry { entry: Entry::Leaf(leaf), .. } if !leaf.owned => {}
-            Seen::Entry { entry: Entry::Leaf(leaf), .. } => *shown.entries.entry(leaf.pfn).or_insert(0) += 1,
+            Seen::Entry { entry: Entry::Leaf(leaf), level, .. } => {
+                for frame in 0..nr_counted(system.vm.memory(), leaf, level) {
+                    *shown.entries.entry(leaf.pfn.add(frame)).or_insert(0) += 1;
+                }
+            }
             Seen::Entry { .. } => {}
         });
     }

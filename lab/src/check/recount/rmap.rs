@@ -1,7 +1,7 @@
 //! Each frame of anonymous memory leads to all entries that map it, and to no other.
 
 use super::system::{QuiescentSystem, require};
-use super::walk::{Seen, each_entry};
+use super::walk::{Seen, each_entry, nr_counted};
 use crate::machine::soft::Flavour;
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Entry, Format};
@@ -49,11 +49,13 @@ fn entries<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> BTr
     let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for space in system.spaces {
         each_entry(space, |seen| {
-            if let Seen::Entry { page, entry: Entry::Leaf(leaf), .. } = seen
+            if let Seen::Entry { page, level, entry: Entry::Leaf(leaf) } = seen
                 && leaf.owned
                 && system.vm.memory().meta(leaf.pfn).is_some_and(|meta| meta.state().kind() == Kind::User)
             {
-                all.entry(leaf.pfn).or_default().insert((space.id(), page));
+                for frame in 0..nr_counted(system.vm.memory(), leaf, level) {
+                    all.entry(leaf.pfn.add(frame)).or_default().insert((space.id(), page.add(frame)));
+                }
             }
         });
     }

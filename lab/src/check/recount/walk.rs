@@ -1,10 +1,11 @@
 //! All that the tables of a space say, entry by entry.
 
-use interleaf::machine::{Entry, Machine};
+use interleaf::frame::Memory;
+use interleaf::machine::{Entry, Leaf, Machine};
 use interleaf::space::AddressSpace;
 use interleaf::sync::ReadGuard;
 use interleaf::table::Table;
-use interleaf::units::{Level, Pfn, Vpn, VpnRange};
+use interleaf::units::{Level, Order, Pfn, Vpn, VpnRange};
 
 /// What stands in the tables of a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,4 +57,11 @@ fn visit<M: Machine>(
             entry => tell(Seen::Entry { page, level, entry }),
         }
     }
+}
+
+/// Records that count a leaf: that of the frame or block that it maps, or those of the frames that another
+/// space has split the block into.
+pub(super) fn nr_counted<M: Machine>(memory: &Memory<'_, M>, leaf: Leaf, level: Level) -> u64 {
+    let order = memory.meta(leaf.pfn).map(|meta| meta.state().order());
+    if order == Some(Order::BASE) { level.entry_pages() } else { 1 }
 }

@@ -26,6 +26,7 @@
 //! none. The order of the two read-modify-writes of the mapcount decides.
 
 use super::MappedFolio;
+use crate::frame::record::BlockLeaves;
 use crate::frame::{FrameState, Kind, MAX_PHYS_BITS, Memory, NotMappedAgain};
 use crate::machine::Machine;
 use crate::units::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
@@ -122,11 +123,21 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         self.memory.meta_of(self.pfn).state().order()
     }
 
-    /// As [`map`](Self::map), of a folio that one huge entry is going to map.
+    /// As [`map`](Self::map), of a folio of an object, which one huge entry is going to map.
     pub(crate) fn map_folio(self) -> Result<MappedFolio<'m, M>, Self> {
-        let order = self.order();
-        let mapped = ManuallyDrop::new(self.map()?);
-        Ok(MappedFolio::of_counted(mapped.memory, mapped.pfn, order))
+        let (memory, pfn, order, meta) = (self.memory, self.pfn, self.order(), self.memory.meta_of(self.pfn));
+        if meta.state().kind() != Kind::File || order == Order::BASE {
+            return Err(self);
+        }
+        match meta.add_block_leaf() {
+            Ok(BlockLeaves::FirstOfBlock) => {
+                // This reference is that of all leaves from now on.
+                let _joint = self.into_pfn();
+            }
+            Ok(BlockLeaves::Block) => drop(self),
+            Ok(BlockLeaves::Frames) | Err(_) => return Err(self),
+        }
+        Ok(MappedFolio::of_counted(memory, pfn, order))
     }
 
     /// What one entry holds that is going to map the frame. `Err` with the reference where the mapcount would

@@ -12,13 +12,15 @@
 //! A block whose frames are to be mapped each by an entry of its own becomes its parts at once
 //! (`into_parts_at`).
 //!
-//! A block of anonymous memory in use has one entry, one reference and the record of its first frame; it is
-//! *exclusive*. Whatever would share it, or needs a part of it, splits it before (docs/design/huge-pages.md).
-//! A folio of an object is mapped by any number of entries, all of its size, which are counted in the record
-//! of its first frame as those of one frame are (`frame_ref`); it is not split.
+//! A block in use has the record of its first frame, and one reference for all of its entries. It is
+//! *exclusive*, or several spaces have a huge entry of it, which are counted there. Whoever needs a part of
+//! it splits it before; what others have stays a huge entry, of frames that are counted one by one
+//! (docs/design/huge-pages.md). Folios of the reserved pool, and of objects, are counted so too, and are
+//! never split.
 
 use super::MappedFrame;
-use crate::frame::{Birth, Init, Memory};
+use crate::frame::record::{BlockLeaves, LeafDropped};
+use crate::frame::{Birth, FrameState, Init, Memory, NotMappedAgain};
 use crate::machine::Machine;
 use crate::units::{NodeId, Order, Pfn};
 use core::fmt;
@@ -34,12 +36,12 @@ pub struct ZeroedFolio<'m, M: Machine> {
     order: Order,
 }
 
-/// What one huge leaf holds of a block: all of it. Only a table's `install_huge` consumes it; dropping it
-/// takes the mapping back, which frees the block.
+/// What one huge leaf holds of a block: one of its mappings. Only a table's `install_huge` consumes it;
+/// dropping it takes the mapping back; the last one frees the block.
 pub struct MappedFolio<'m, M: Machine> {
-    /// Invariant: the block at `pfn`, of this order, is user memory of `memory`; one mapping that its record
-    /// counts is this value's. Of exclusive memory it is the only one, and so is the reference; else as of
-    /// [`MappedFrame`].
+    /// Invariant: the frames from `pfn` on, as many as this order has, are memory of `memory` in use. They are
+    /// a block whose record counts this value as one of its leaves; or they were one, and the record of each
+    /// counts this value as one of its entries. They stay as long as that is so.
     memory: &'m Memory<'m, M>,
     pfn: Pfn,
     order: Order,
@@ -48,14 +50,24 @@ pub struct MappedFolio<'m, M: Machine> {
 /// The frames of a block that is being split, or was never mapped as one, each as what one entry of a base
 /// page holds. Those that are not taken are freed when this is dropped.
 pub(crate) struct FolioParts<'m, M: Machine> {
-    /// Invariant: the frames from `next` to `end` belonged to the block, and are this value's; their
-    /// records say nothing of them yet, but for the first frame of the block.
+    /// Invariant: of each frame from `next` to `end` one mapping is this value's. Where there is `exclusive`,
+    /// the frames belonged to an exclusive block, and their records say nothing of them yet, but for the
+    /// first frame's.
     memory: &'m Memory<'m, M>,
     first: Pfn,
     next: Pfn,
     end: Pfn,
-    lazyfree: bool,
-    /// Where the block was born.
+    exclusive: Option<ExclusiveBlock>,
+    /// Whether this split of a leaf has split the block too.
+    has_split_block: bool,
+}
+
+/// What the parts of an exclusive block have of it.
+#[derive(Clone, Copy)]
+struct ExclusiveBlock {
+    /// The state of its first frame.
+    state: FrameState,
+    /// Where it was born.
     birth: Option<Birth>,
 }
 
@@ -98,7 +110,8 @@ impl<'m, M: Machine> ZeroedFolio<'m, M> {
         let Self { memory, pfn: first, order } = *folio;
         memory.meta_of(first).become_first_part(birth);
         let end = first.add(order.frames());
-        FolioParts { memory, first, next: first, end, lazyfree: false, birth: Some(birth) }
+        let exclusive = Some(ExclusiveBlock { state: FrameState::USER_FRAME, birth: Some(birth) });
+        FolioParts { memory, first, next: first, end, exclusive, has_split_block: false }
     }
 
     fn become_mapped(self, birth: Option<Birth>) -> MappedFolio<'m, M> {
@@ -145,15 +158,21 @@ impl<'m, M: Machine> MappedFolio<'m, M> {
         Self { memory, pfn, order }
     }
 
-    /// Splits the block into frames, each mapped by one entry. No CPU translates through the huge entry
-    /// any more.
+    /// Splits the block into frames, unless it was split, and gives what this value holds of each. No CPU
+    /// translates through the huge entry any more that it was of.
     pub(crate) fn split(self) -> FolioParts<'m, M> {
         let folio = ManuallyDrop::new(self);
         let Self { memory, pfn: first, order } = *folio;
         let meta = memory.meta_of(first);
-        let lazyfree = meta.split_first() && !mutant!("split.lazyfree-lost");
-        let birth = meta.birth();
-        FolioParts { memory, first, next: first, end: first.add(order.frames()), lazyfree, birth }
+        let (exclusive, has_split_block) = if meta.state().is_exclusive() {
+            let state = meta.split_first();
+            let state = if mutant!("split.lazyfree-lost") { FrameState::USER_FRAME } else { state };
+            (Some(ExclusiveBlock { state, birth: meta.birth() }), true)
+        } else {
+            (None, memory.split_shared(first, order))
+        };
+        let end = first.add(order.frames());
+        FolioParts { memory, first, next: first, end, exclusive, has_split_block }
     }
 }
 
@@ -162,6 +181,123 @@ impl<M: Machine> FolioParts<'_, M> {
     pub fn len(&self) -> u64 {
         self.end.0 - self.next.0
     }
+
+    /// Whether the block was split by this, and not before: by another space that mapped it.
+    pub(crate) fn has_split_block(&self) -> bool {
+        self.has_split_block
+    }
+}
+
+impl<M: Machine> Memory<'_, M> {
+    /// One mapping more of the frames that a huge leaf of this order maps. They are not *exclusive*
+    /// afterwards.
+    ///
+    /// # Errors
+    /// The mapcount of the block, or of one of its frames, would overflow; or the block is exclusive and
+    /// referenced. Nothing has changed.
+    ///
+    /// # Safety
+    /// A leaf of this order, in a table whose lock the caller holds, owns a mapping of the frames, and stands
+    /// until this returns.
+    pub(crate) unsafe fn map_folio_again(
+        &self,
+        pfn: Pfn,
+        order: Order,
+    ) -> Result<MappedFolio<'_, M>, NotMappedAgain> {
+        match self.meta_of(pfn).map_block_again()? {
+            BlockLeaves::FirstOfBlock | BlockLeaves::Block => {}
+            BlockLeaves::Frames => self.map_each_again(pfn, order)?,
+        }
+        // Counted, as the invariant says.
+        Ok(MappedFolio { memory: self, pfn, order })
+    }
+
+    /// Counts an entry more of each frame of a block that was split and that the caller has a leaf of.
+    #[cold]
+    fn map_each_again(&self, first: Pfn, order: Order) -> Result<(), NotMappedAgain> {
+        for part in 0..order.frames() {
+            let counted = unmodelled(part, order, || self.meta_of(first.add(part)).add_mapping());
+            if counted.is_none() {
+                // The caller's leaf keeps them: none of these is the last.
+                (0..part).for_each(|part| self.put_mapping(first.add(part)));
+                return Err(NotMappedAgain::TooManyMappings);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the mapping of a huge leaf of this order back, after its flush; the last one puts the reference
+    /// of all.
+    pub(super) fn put_leaf(&self, pfn: Pfn, order: Order) {
+        match self.meta_of(pfn).drop_block_leaf() {
+            LeafDropped::Last => self.put(pfn),
+            LeafDropped::Others => {}
+            LeafDropped::Frames => (0..order.frames()).for_each(|part| {
+                let frame = pfn.add(part);
+                if unmodelled(part, order, || self.meta_of(frame).remove_mapping()) {
+                    self.put(frame);
+                }
+            }),
+        }
+    }
+
+    /// Gives each frame of a shared block a record of its own, which counts as many entries as the block has
+    /// leaves. `false`, and no change, where that was done. The caller has a leaf of it.
+    #[cold]
+    fn split_shared(&self, first: Pfn, order: Order) -> bool {
+        let meta = self.meta_of(first);
+        let Some(leaves) = meta.begin_block_split() else { return false };
+        let (birth, block) = (meta.birth(), meta.state());
+        let entries = if mutant!("thp.parts-counted-once") { 1 } else { leaves };
+        for part in 1..order.frames() {
+            let birth = birth.map(|birth| Birth { page: birth.page.add(part), ..birth });
+            unmodelled(part, order, || self.meta_of(first.add(part)).become_part(block, entries, birth));
+        }
+        // Last: until then the first record speaks for all.
+        meta.split_first();
+        meta.end_block_split(leaves);
+        true
+    }
+}
+
+impl<M: Machine> Memory<'_, M> {
+    /// Makes a block of the frames of one that was split, *exclusive*, where a huge leaf alone maps all of
+    /// them, and nobody has a reference. The caller holds the lock of the table of that leaf. `false`, and
+    /// no change but for *lazyfree*, where that is not so.
+    #[cold]
+    pub(crate) fn rejoin(&self, first: Pfn, order: Order) -> bool {
+        let parts = 1..order.frames();
+        let meta = |part| self.meta_of(first.add(part));
+        let is_ours = |part| unmodelled(part, order, || meta(part).is_mapped_once());
+        if !(0..order.frames()).all(is_ours) {
+            return false;
+        }
+        let block = meta(0).state();
+        let nr_rejoined =
+            parts.clone().take_while(|&part| unmodelled(part, order, || meta(part).rejoin_part()));
+        let end = 1 + nr_rejoined.count() as u64;
+        if end == parts.end && meta(0).rejoin_first(order) {
+            return true;
+        }
+        let birth = meta(0).birth();
+        for part in 1..end {
+            let birth = birth.map(|birth| Birth { page: birth.page.add(part), ..birth });
+            unmodelled(part, order, || meta(part).become_part(block, 1, birth));
+        }
+        false
+    }
+}
+
+/// Calls `step`, which looks at records that others only refer to, or that nobody else reads. Models look at
+/// the first and last parts of a block only: there are too many for a step each.
+#[inline(always)]
+fn unmodelled<R>(part: u64, order: Order, step: impl FnOnce() -> R) -> R {
+    #[cfg(loom)]
+    if (2..order.frames() - 2).contains(&part) {
+        return crate::sync::privately(step);
+    }
+    let _ = (part, order);
+    step()
 }
 
 impl<'m, M: Machine> Iterator for FolioParts<'m, M> {
@@ -173,10 +309,12 @@ impl<'m, M: Machine> Iterator for FolioParts<'m, M> {
             return None;
         }
         self.next = pfn.add(1);
-        if pfn != self.first {
+        if let Some(ExclusiveBlock { state, birth }) = self.exclusive
+            && pfn != self.first
+        {
             let part = pfn.0 - self.first.0;
-            let birth = self.birth.map(|block| Birth { page: block.page.add(part), ..block });
-            self.memory.meta_of(pfn).become_part(self.lazyfree, birth);
+            let birth = birth.map(|block| Birth { page: block.page.add(part), ..block });
+            self.memory.meta_of(pfn).become_part(state, 1, birth);
         }
         Some(MappedFrame::new(self.memory, pfn))
     }
@@ -196,7 +334,7 @@ impl<M: Machine> Drop for ZeroedFolio<'_, M> {
 
 impl<M: Machine> Drop for MappedFolio<'_, M> {
     fn drop(&mut self) {
-        self.memory.put_mapping(self.pfn);
+        self.memory.put_leaf(self.pfn, self.order);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::frame::{FrameMeta, Init, Kind, Memory, SLOTS_PER_PART};
 use crate::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
 use crate::sync::Rcu;
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Level, Pfn, VpnRange};
+use crate::units::{Level, Order, Pfn, VpnRange};
 use core::mem::ManuallyDrop;
 
 /// A translation that was cleared, and the frame or table that it mapped. It can only be added to a gather,
@@ -32,7 +32,8 @@ pub struct Unhooked {
 enum Cleared {
     /// A frame that no mapping owns: the zero page.
     Translation,
-    /// One mapping of a frame, and whether its entry was *dirty*.
+    /// One mapping of a frame, or of the frames that the huge leaf mapped whose pages these were; and whether
+    /// its entry was *dirty*.
     Frame(Pfn, bool),
     /// Mappings that stay in their slots, pending. Whether their entries were *dirty* is noted.
     Pending,
@@ -105,7 +106,7 @@ impl Unhooked {
     #[cfg(all(test, loom))]
     pub(crate) fn free_unflushed<M: Machine>(self, memory: &Memory<'_, M>) {
         match self.cleared {
-            Cleared::Frame(pfn, _) => memory.put_mapping(pfn),
+            Cleared::Frame(pfn, _) => SharedLeaf::new(pfn, self.pages).put(memory),
             Cleared::Frames(frames) => {
                 let mut next = frames.last;
                 while let Some(pfn) = next {
@@ -142,6 +143,11 @@ impl Unhooked {
         self.accessed
     }
 
+    /// Whether it was a huge leaf that owned its frames.
+    pub(crate) fn is_huge_leaf(&self) -> bool {
+        matches!(self.cleared, Cleared::Frame(..)) && self.pages.len() > 1
+    }
+
     /// Whether its frames stay in their slots.
     pub(crate) fn is_pending(&self) -> bool {
         matches!(self.cleared, Cleared::Pending)
@@ -161,7 +167,7 @@ pub(crate) struct GatherBatch {
     frames: Option<Pfn>,
     tables: Option<Pfn>,
     /// `None` until there is one.
-    shared: Option<[Pfn; Self::MAX_SHARED]>,
+    shared: Option<[SharedLeaf; Self::MAX_SHARED]>,
     nr_shared: usize,
 }
 
@@ -198,7 +204,7 @@ impl GatherBatch {
                     meta.set_next(self.frames);
                     self.frames = Some(pfn);
                 } else {
-                    self.add_shared(meta, pfn, dirty);
+                    self.add_shared(meta, SharedLeaf::new(pfn, unhooked.pages), dirty);
                 }
             }
             Cleared::Table(pfn, init) => self.add_table(memory.meta_of(pfn), pfn, init),
@@ -207,11 +213,11 @@ impl GatherBatch {
 
     /// Adds a mapping of a frame that may outlive its entry.
     #[inline(never)]
-    fn add_shared<C: Cpu>(&mut self, meta: &FrameMeta<C>, pfn: Pfn, dirty: bool) {
+    fn add_shared<C: Cpu>(&mut self, meta: &FrameMeta<C>, leaf: SharedLeaf, dirty: bool) {
         note_dirty(meta, dirty);
-        debug_assert!(!self.is_full(), "{pfn:?} has no place");
+        debug_assert!(!self.is_full(), "{leaf:?} has no place");
         if let Some(slot) = self.shared.get_or_insert_default().get_mut(self.nr_shared) {
-            *slot = pfn;
+            *slot = leaf;
             self.nr_shared += 1;
         }
     }
@@ -256,7 +262,7 @@ impl GatherBatch {
     fn free<M: Machine>(&mut self, memory: &Memory<'_, M>, rcu: &Rcu<M::Cpu>) {
         free_exclusive(memory, self.frames.take());
         let shared = self.shared.iter().flatten().take(self.nr_shared);
-        shared.for_each(|&pfn| memory.put_mapping(pfn));
+        shared.for_each(|leaf| leaf.put(memory));
         self.nr_shared = 0;
         let mut next = self.tables.take();
         while let Some(pfn) = next {
@@ -269,6 +275,31 @@ impl GatherBatch {
                 unsafe { put_mappings_of(memory, pfn) };
             }
             memory.retire_table(rcu, pfn, init);
+        }
+    }
+}
+
+/// What a leaf had of the frame that it mapped, or of the frames from that one on: as one word, the number of
+/// the frame, and the order of the leaf above it.
+#[derive(Clone, Copy, Debug, Default)]
+struct SharedLeaf(u64);
+
+impl SharedLeaf {
+    /// Frame numbers lie below.
+    const ORDER_SHIFT: u32 = 56;
+
+    /// Of a leaf that mapped these pages.
+    fn new(pfn: Pfn, pages: VpnRange) -> Self {
+        debug_assert!(pages.len().is_power_of_two(), "a leaf of {pages:?}");
+        Self(pfn.0 | u64::from(pages.len().trailing_zeros()) << Self::ORDER_SHIFT)
+    }
+
+    /// Takes the mapping back, after its flush.
+    fn put<M: Machine>(self, memory: &Memory<'_, M>) {
+        let pfn = Pfn(self.0 & ((1 << Self::ORDER_SHIFT) - 1));
+        match Order((self.0 >> Self::ORDER_SHIFT) as u8) {
+            Order::BASE => memory.put_mapping(pfn),
+            order => memory.put_leaf(pfn, order),
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Records of a block of user memory that one huge entry maps.
+//! Records of a block of user memory that huge entries map.
 //!
 //! Only the record of the first frame is written; those of the others stay as they were in the block when
 //! it was free: zero, or *cached*. No entry and no walk leads to them, until the block is split. A block of
-//! a size between is split from the start: no entry maps more than a frame of it.
+//! a size between is split from the start: no entry maps more than a frame of it. `shared_block` counts the
+//! entries.
 
 use super::{Birth, FrameMeta, FrameState, Kind};
 use crate::machine::Cpu;
@@ -17,14 +18,14 @@ impl<C: Cpu> FrameMeta<C> {
         debug_assert!(done.is_some(), "a block is put to use twice");
     }
 
-    /// Makes the first frame of a block one of its own, whose one entry maps no more of the block. The caller
-    /// owns that mapping, holds the lock of the table that had it, and writes the other records next. Returns
-    /// whether the block was *lazyfree*.
+    /// Makes the first frame of a block one of its own. The caller has an entry of the block, or had it and
+    /// holds the lock of its table; it is the only one that splits the block, and writes the other records
+    /// next, or before. Returns the state of the first frame.
     ///
     /// A read-modify-write: a walker with an old entry of this frame may be raising the refcount.
-    pub(in crate::frame) fn split_first(&self) -> bool {
+    pub(in crate::frame) fn split_first(&self) -> FrameState {
         let split = self.step_shared(FrameState::split);
-        split.expect("what is split is a block of exclusive user memory").is_lazyfree()
+        split.expect("what is split is a block of user memory")
     }
 
     /// Marks a block of the reserved pool as one that goes back to be kept for the entry that mapped it.
@@ -39,22 +40,23 @@ impl<C: Cpu> FrameMeta<C> {
     pub(in crate::frame) fn become_first_part(&self, birth: Birth) {
         debug_assert_eq!(self.state().kind(), Kind::Taken, "a block is put to use twice");
         debug_assert_eq!((self.mapcount(), self.pincount()), (0, 0), "counts of a block just taken");
-        self.write_part(false, Some(birth));
+        self.write_part(FrameState::USER_FRAME, 1, Some(birth));
     }
 
-    /// Makes another frame of a block exclusive user memory that one entry is going to map, where the block's
-    /// birth says. Nobody else reads the record: no entry has led to it yet.
-    pub(in crate::frame) fn become_part(&self, lazyfree: bool, birth: Option<Birth>) {
+    /// Makes another frame of a block that is being split user memory that as many entries map as have mapped
+    /// the block, where the block's birth says. `block`: the state of the first frame. Nobody else reads the
+    /// record: no entry has led to it yet.
+    pub(in crate::frame) fn become_part(&self, block: FrameState, entries: u32, birth: Option<Birth>) {
         debug_assert!(self.state().may_lie_inside(), "the record of a frame inside a block");
         debug_assert_eq!((self.mapcount(), self.pincount()), (0, 0), "counts of a frame inside a block");
-        self.write_part(lazyfree, birth);
+        self.write_part(block, entries, birth);
     }
 
     /// Plain stores: only the caller knows the frame.
-    fn write_part(&self, lazyfree: bool, birth: Option<Birth>) {
+    fn write_part(&self, block: FrameState, entries: u32, birth: Option<Birth>) {
         self.set_birth(birth);
-        self.set_mapcount(1);
+        self.set_mapcount(entries);
         // Release: a getter that sees the new kind sees the mapcount and the birth.
-        self.step(|_| Some(FrameState::part(lazyfree)));
+        self.step(|_| Some(FrameState::part_of(block)));
     }
 }

@@ -5,7 +5,7 @@
 //! | bytes | field | by kind |
 //! |---|---|---|
 //! | 0..8 | state | [`FrameState`]: kind, order, flags, refcount |
-//! | 8..12 | mapcount | `User`, `File`: entries that map the frame |
+//! | 8..12 | mapcount | `User`, `File`: entries that map the frame; of a block see `shared_block` |
 //! | | | `Table`: which parts may be in use |
 //! | | | `Slab`: allocated objects |
 //! | 12..16 | word | `User`, `File`: pincount |
@@ -28,6 +28,7 @@
 //! is in fragments.
 
 use crate::frame::Init;
+use crate::frame::record::shared_block::{COUNT, MOST_MAPPINGS};
 use crate::frame::record::{Birth, FrameState, Kind};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -44,7 +45,7 @@ pub struct FrameMeta<C: Cpu> {
     state: AtomicU64<C>,
     /// Read for decisions only under the lock of a table that maps the frame, or as a hint. Changed by
     /// read-modify-writes, but by a plain store where one entry maps the frame and the caller holds its lock.
-    mapcount: AtomicU32<C>,
+    pub(super) mapcount: AtomicU32<C>,
     /// See the table of the module.
     word: AtomicU32<C>,
     /// Relaxed: guarded by the owner of the frame, which its kind names. Of user memory they are written
@@ -72,8 +73,8 @@ pub(crate) enum NotMappedAgain {
     Referenced,
 }
 
-/// Mapcounts and pincounts beyond this are refused, so that no count ever overflows.
-const MOST_COUNTED: u32 = 1 << 31;
+/// Pincounts beyond this are refused, so that no count ever overflows.
+const MOST_PINS: u32 = 1 << 31;
 
 impl<C: Cpu> FrameMeta<C> {
     /// The state; for counted kinds the count is stale at once.
@@ -250,9 +251,9 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::detached).is_some()
     }
 
-    /// Number of entries that map the frame; of a slab, allocated objects.
+    /// Number of entries that map the frame, or the block that it leads; of a slab, allocated objects.
     pub fn mapcount(&self) -> u32 {
-        self.mapcount.load(Relaxed)
+        self.mapcount.load(Relaxed) & COUNT
     }
 
     /// Sets the mapcount of a frame that only the caller owns.
@@ -264,7 +265,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// hands a reference of its own to all entries together.
     pub(in crate::frame) fn add_mapping(&self) -> Option<u32> {
         let more = |count: u32| {
-            let fits = count < MOST_COUNTED || mutant!("meta.mapcount-overflows");
+            let fits = count < MOST_MAPPINGS || mutant!("meta.mapcount-overflows");
             fits.then(|| count.wrapping_add(1))
         };
         self.mapcount.update(Relaxed, Relaxed, more).ok()
@@ -294,7 +295,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// Raises the pincount of user memory. The caller holds a reference: in other kinds the word is a lock.
     /// `false` where the count would overflow.
     pub(in crate::frame) fn pin(&self) -> bool {
-        let more = |count: u32| (count < MOST_COUNTED).then(|| count + 1);
+        let more = |count: u32| (count < MOST_PINS).then(|| count + 1);
         self.word.update(Relaxed, Relaxed, more).is_ok()
     }
 

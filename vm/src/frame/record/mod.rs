@@ -5,7 +5,8 @@
 //! | `state` | [`FrameState`]: kind, order, flags and refcount in one word; its transitions |
 //! | `meta` | [`FrameMeta`]: the record, and the only code that reads or writes one |
 //! | `birth` | [`Birth`]: the page that mapped a frame of anonymous memory first |
-//! | `block` | the records of a block that one huge entry maps |
+//! | `block` | the records of a block that huge entries map |
+//! | `shared_block` | the count of the huge entries of one block, up to its split |
 //! | `table` | [`FrameTable`]: all records, by frame number |
 //! | `extent` | [`RecordExtent`]: records in one piece of memory, and on which node that is |
 //! | `words` | [`Words`]: a table frame as 512 shared words |
@@ -14,6 +15,7 @@ mod birth;
 mod block;
 mod extent;
 mod meta;
+mod shared_block;
 mod state;
 mod table;
 mod words;
@@ -24,6 +26,7 @@ pub(in crate::frame) use extent::{RECORD_BYTES, RECORDS_IN_PAGE};
 pub use meta::FrameMeta;
 pub(in crate::frame) use meta::Links;
 pub(crate) use meta::{NotMappedAgain, SLOTS_PER_PART};
+pub(in crate::frame) use shared_block::{BlockLeaves, LeafDropped};
 pub(in crate::frame) use state::buddy_of;
 pub use state::{FrameState, Kind};
 pub(in crate::frame) use table::FrameTable;

@@ -116,6 +116,12 @@ impl FrameState {
         Self(Self::USER_FRAME.0 | if lazyfree { LAZYFREE } else { 0 })
     }
 
+    /// As [`part`](Self::part), of a block that is split and has this state: others map the frame too, if
+    /// they mapped the block.
+    pub(in crate::frame) const fn part_of(block: Self) -> Self {
+        Self(Self::USER_FRAME.0 & !EXCLUSIVE | block.0 & (EXCLUSIVE | LAZYFREE))
+    }
+
     const fn of(kind: Kind, order: Order) -> Self {
         Self(((kind as u64) << KIND_SHIFT) | ((order.0 as u64) << ORDER_SHIFT))
     }
@@ -274,11 +280,22 @@ impl FrameState {
         let flag = if lazyfree { LAZYFREE } else { 0 };
         (self.kind() == Kind::User).then_some(Self(self.0 & !LAZYFREE | flag))
     }
-    /// The first frame of a block of exclusive user memory, as a frame of its own; the others need records of
-    /// their own then. References, which are those of the first frame from now on, stay.
+    /// The first frame of a block of user memory, as a frame of its own; the others need records of their own
+    /// then. References, which are those of the first frame from now on, stay.
     pub fn split(self) -> Option<Self> {
-        let is_block = self.kind() == Kind::User && self.is_exclusive() && self.order() != Order::BASE;
+        let is_block = self.kind() == Kind::User && self.order() != Order::BASE;
         (is_block && !self.is_pooled()).then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
+    }
+    /// A frame of a block that was split and is one again: nothing, as records inside a block say. Refused
+    /// where somebody has a reference besides the entries'.
+    pub(in crate::frame) fn rejoined(self) -> Option<Self> {
+        let is_alone = self.refcount() == 1 || mutant!("thp.rejoined-though-referenced");
+        let is_part = self.kind() == Kind::User && self.order() == Order::BASE && !self.is_exclusive();
+        (is_part && is_alone).then_some(Self::RESERVED)
+    }
+    /// As [`rejoined`](Self::rejoined), of the first frame: exclusive user memory of this order.
+    pub(in crate::frame) fn rejoined_first(self, order: Order) -> Option<Self> {
+        self.rejoined().map(|_| Self(Self::of(Kind::User, order).0 | EXCLUSIVE | 1))
     }
     /// Walks may reach the table from now on.
     pub fn attached(self) -> Option<Self> {

@@ -10,11 +10,17 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+impl<C: Cpu> FrameMeta<C> {
+    /// A record of zeros, for models of records alone.
+    pub(in crate::frame::record) fn of_model() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { state: zero(), mapcount: AtomicU32::new(0), word: AtomicU32::new(0), link: [zero(), zero()] }
+    }
+}
+
 /// A frame of user memory with one reference.
 fn user_frame() -> Arc<FrameMeta<TestCpu>> {
-    let zero = || AtomicU64::new(0);
-    let (mapcount, word) = (AtomicU32::new(0), AtomicU32::new(0));
-    let meta = Arc::new(FrameMeta { state: zero(), mapcount, word, link: [zero(), zero()] });
+    let meta = Arc::new(FrameMeta::of_model());
     meta.set_state(FrameState::TAKEN_FRAME);
     assert!(meta.put_to_use(Kind::User));
     meta

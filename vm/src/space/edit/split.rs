@@ -23,7 +23,7 @@ use crate::frame::{Priority, TableFrame};
 use crate::machine::{Entry, Machine};
 use crate::space::fault::Prepared;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{LockedTable, level_to_split, split_at, tables_to_split, walk};
+use crate::table::{LockedTable, SplitLeaf, level_to_split, split_at, tables_to_split, walk};
 use crate::units::{Level, Vpn, VpnRange};
 use crate::vma::pages_of;
 
@@ -210,10 +210,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         // One page of the leaf: a TLB forgets it whole (see `flush_leaf`).
         let one = VpnRange::new(pages.start, pages.start.add(1));
         let split = table.split_leaf(slot, frame, || vm.shootdown.flush(vm.machine, &self.tlb, one));
-        let Ok(leaf) = split else { return };
+        let Ok(SplitLeaf { last: leaf, has_split_block }) = split else { return };
         vm.counters.count_each([Counter::TlbFlush, Counter::TableAlloc]);
         if leaf.owned {
-            vm.counters.count_each([Counter::ThpSplitPmd, Counter::ThpSplitPage]);
+            vm.count(Counter::ThpSplitPmd);
+            if has_split_block {
+                vm.count(Counter::ThpSplitPage);
+            }
             self.count_huge_gone(1);
         } else if self.table.is_huge_zero(leaf, table.level()) {
             vm.count(Counter::ThpSplitPmd);

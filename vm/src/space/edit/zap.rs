@@ -229,7 +229,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             let of_pool = self.leave_pool(&mut run);
             let leaf_pages = run.table.level().entry_pages();
             let add = |gather: &mut Gather<'_, 'v, M>, leaves| gather.add_leaves(leaves, leaf_pages);
-            nr_huge += run.unhook_each(gather, Gather::defers, add).saturating_sub(of_pool);
+            nr_huge += run.unhook_each(gather, Gather::defers_no_huge, add).saturating_sub(of_pool);
         });
         self.count_huge_gone(nr_huge);
         if flush == HugeFlush::Now && is_any_cleared && !mutant!("zap.huge-unlocked-before-flush") {

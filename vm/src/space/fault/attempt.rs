@@ -96,19 +96,18 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
     let entry = match context.walk(fault.access, huge, prepared) {
         Err(ended) => return ended,
         Ok(Walked::Base(entry)) => entry,
-        Ok(Walked::Huge(entry, HugeOwner::Block)) if huge == HugeUse::Split => {
-            let (slot, mut table) = (entry.slot, context.lock_to_split(&entry, prepared)?);
-            drop(reading);
-            space.split_prepared(&mut table, slot, page, prepared);
-            return Ok(());
-        }
         Ok(Walked::Huge(entry, HugeOwner::Zero)) => {
             let step = context.at_huge_zero(&entry, fault, huge, prepared, decide)?;
             let slot = entry.slot;
             drop(reading);
             return space.finish_at_huge_zero(step, (slot, page), huge, prepared);
         }
-        Ok(Walked::Huge(entry, _)) => return context.use_huge(&entry, fault, prepared, decide),
+        Ok(Walked::Huge(entry, _)) => {
+            let step = context.use_huge(&entry, fault, huge, prepared, decide)?;
+            let slot = entry.slot;
+            drop(reading);
+            return space.finish_at_huge(step, (slot, page), prepared);
+        }
         Ok(Walked::Pool(entry, size)) => return context.at_pool(&entry, size, fault, prepared),
     };
     let decision = decide(entry.entry(), context.inputs(fault.access));

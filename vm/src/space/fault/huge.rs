@@ -21,8 +21,8 @@ use crate::machine::{Entry, Machine};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
 use crate::sync::atomic::Ordering::*;
-use crate::table::{EntryRef, LeafBits, LockedTable};
-use crate::units::{Access, Level, Order};
+use crate::table::{EntryRef, LeafBits, LockedTable, Reuse};
+use crate::units::{Access, Level, Order, Vpn};
 use crate::vma::{HugeRefusal, Vma, ZeroPagePolicy, order_of_fault, pages_of};
 
 /// What an attempt does with huge pages.
@@ -43,6 +43,50 @@ pub(super) enum HugeOwner {
     Zero,
     /// A block of user memory.
     Block,
+}
+
+/// What is left of an attempt at a huge leaf once the read section has ended.
+pub(super) enum HugeStep<'s, M: Machine> {
+    /// Nothing: the leaf allows the access.
+    Done,
+    /// The leaf is to be split, for somebody who is going to refer to a base page of it.
+    Split(LockedTable<'s, M>),
+    /// The leaf is to be split, because a store copies a page of it.
+    SplitShared(LockedTable<'s, M>),
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Ends an attempt at a huge leaf, with a table prepared where that is to be split. No read section is
+    /// open: a split flushes.
+    ///
+    /// # Errors
+    /// [`Fallback::HugeShared`] where a store has split the leaf: it copies a base page next.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn finish_at_huge(
+        &self,
+        step: HugeStep<'_, M>,
+        (slot, page): (usize, Vpn),
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<(), Fallback> {
+        match step {
+            HugeStep::Done => Ok(()),
+            HugeStep::Split(mut table) => {
+                self.split_prepared(&mut table, slot, page, prepared);
+                Ok(())
+            }
+            HugeStep::SplitShared(mut table) => {
+                self.split_prepared(&mut table, slot, page, prepared);
+                Err(Fallback::HugeShared)
+            }
+        }
+    }
+
+    /// Whether a store to a huge leaf has to split it, unless its block's record changes: a hint.
+    fn may_need_split(&self, entry: Entry) -> bool {
+        let Entry::Leaf(leaf) = entry else { return false };
+        leaf.owned && self.vm.memory.meta_of(leaf.pfn).may_block_need_split()
+    }
 }
 
 impl<M: Machine> AddressSpace<'_, M> {
@@ -133,37 +177,52 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
     }
 
     /// The rest of an attempt whose walk has ended at a huge leaf: its rights may be given back. Not part
-    /// of the other attempts, whose entries are all of the last level. A leaf that owns its block is
-    /// *exclusive*, so no write copies it.
+    /// of the other attempts, whose entries are all of the last level.
     #[cold]
     #[inline(never)]
     pub(super) fn use_huge(
         self,
         entry: &EntryRef<'_, 's, M>,
         fault: Fault,
+        huge: HugeUse,
         prepared: &mut Prepared<'v, M>,
         decide: impl Fn(Entry, FaultInputs) -> Decision,
-    ) -> Result<(), Fallback> {
+    ) -> Result<HugeStep<'s, M>, Fallback> {
         let Self { space, page, .. } = self;
+        if huge == HugeUse::Split
+            && let Entry::Leaf(leaf) = entry.entry()
+            && leaf.owned
+        {
+            return self.lock_to_split(entry, prepared).map(HugeStep::Split);
+        }
         let decision = decide(entry.entry(), self.inputs(fault.access));
         match decision {
             Decision::Nothing => {}
             Decision::Allow(_) | Decision::AllowWrite(_) => {
-                let table = self.lock(entry, decision, prepared)?;
-                let (slot, access, rights) = (entry.slot, fault.access, self.vma.rights());
-                let is_kept = decision == Decision::Allow(rights) || table.is_exclusive(slot);
-                debug_assert!(is_kept, "a huge page is exclusive");
+                let rights = self.vma.rights();
+                let is_kept = decision == Decision::Allow(rights);
+                if !is_kept && space.may_need_split(entry.entry()) {
+                    prepared.allocate_table()?;
+                }
+                let mut table = self.lock(entry, decision, prepared)?;
+                let slot = entry.slot;
                 if !is_kept {
-                    return Err(Fallback::VmaNotSupported);
+                    match table.reuse_huge(slot) {
+                        Some(Reuse::WasExclusive) => {}
+                        Some(Reuse::BecameExclusive) => space.vm.count(Counter::PgReuse),
+                        None if prepared.has_table() => return Ok(HugeStep::SplitShared(table)),
+                        // The record has changed since the hint; the next attempt has a table.
+                        None => return Err(Fallback::HugeShared),
+                    }
                 }
                 // Its frames stay, whatever the access: nothing is copied.
                 let kept = Decision::Allow(rights);
-                Install { space, table, slot, page, access, rights }.apply(kept, prepared)?;
+                Install { space, table, slot, page, access: fault.access, rights }.apply(kept, prepared)?;
             }
             _ => return Err(Fallback::VmaNotSupported),
         }
         space.forget_refusal(page, self.reading);
-        Ok(())
+        Ok(HugeStep::Done)
     }
 
     /// Locks the table of a huge leaf that is to be split, with a table for the parts prepared, and asks the

@@ -231,7 +231,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 Fallback::VmaChanged
                 | Fallback::PmdChanged
                 | Fallback::EntryBusy
-                | Fallback::CowUnprepared => M::Cpu::relax(),
+                | Fallback::CowUnprepared
+                | Fallback::HugeShared => M::Cpu::relax(),
             }
         }
     }

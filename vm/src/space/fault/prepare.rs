@@ -179,6 +179,11 @@ impl<'v, M: Machine> Prepared<'v, M> {
         self.placement
     }
 
+    /// Whether an empty table is prepared.
+    pub fn has_table(&self) -> bool {
+        self.table.is_some()
+    }
+
     /// Allocates an empty table, unless one is prepared.
     pub fn allocate_table(&mut self) -> Result<(), Fallback> {
         if self.table.is_none() {

@@ -46,13 +46,16 @@ pub enum Fallback {
     CowUnprepared,
     /// A huge page, or a block of a size between, is wanted, and none was prepared for that.
     HugeUnprepared,
+    /// A store to a huge page that others have too: the leaf was split, or no table was prepared for that. A
+    /// base page is copied next.
+    HugeShared,
     /// The reserved pool has no huge page for the entry: an error, if the space's lock is held.
     PoolEmpty,
 }
 
 impl Fallback {
     /// All reasons.
-    pub const ALL: [Fallback; 12] = [
+    pub const ALL: [Fallback; 13] = [
         Fallback::VmaChanged,
         Fallback::VmaMissing,
         Fallback::VmaNotSupported,
@@ -64,13 +67,21 @@ impl Fallback {
         Fallback::Forking,
         Fallback::CowUnprepared,
         Fallback::HugeUnprepared,
+        Fallback::HugeShared,
         Fallback::PoolEmpty,
     ];
 
     /// Whether another attempt right away may do.
     #[inline(always)]
     pub(super) const fn is_brief(self) -> bool {
-        matches!(self, Self::VmaChanged | Self::EntryBusy | Self::CowUnprepared | Self::HugeUnprepared)
+        matches!(
+            self,
+            Self::VmaChanged
+                | Self::EntryBusy
+                | Self::CowUnprepared
+                | Self::HugeUnprepared
+                | Self::HugeShared
+        )
     }
 
     /// The counter of this reason.
@@ -87,6 +98,7 @@ impl Fallback {
             Fallback::Forking => Counter::SpfForking,
             Fallback::CowUnprepared => Counter::SpfCowUnprepared,
             Fallback::HugeUnprepared => Counter::SpfHugeUnprepared,
+            Fallback::HugeShared => Counter::SpfHugeShared,
             Fallback::PoolEmpty => Counter::SpfPoolEmpty,
         }
     }

@@ -39,7 +39,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] where a mapping cannot be committed again, or there is no memory for records or
-    /// tables, or a frame is mapped too often. This space is as it was, but for huge pages that were split.
+    /// tables, or a frame is mapped too often. This space is as it was, but for huge pages that were split
+    /// because they lie in two mappings, or somebody had a reference to them.
     pub fn fork(&self) -> Result<Self, Error> {
         // Before the lock, so dropped after it: two spaces' locks are never held together.
         let child = AddressSpace::below(self.vm, self.layout, self.path, Some(&self.node))?;
@@ -201,7 +202,10 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
     fn mapping(&mut self, range: VpnRange) -> Result<(), Error> {
         let (mut rest, mut frames) = (range, 0);
         while !rest.is_empty() {
-            if let Some(end) = self.parent.share_huge_zero(rest, self.fork, self.child)? {
+            if let Some((end, shared)) =
+                self.parent.share_huge(rest, self.fork, self.child, &mut *self.gather)?
+            {
+                frames += shared;
                 rest.start = end;
                 continue;
             }
@@ -232,8 +236,8 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
     }
 
     /// Gets ready for the region of `page`: the table of another one is linked, an empty one is there, and
-    /// a huge page is split, since frames are shared one by one. A fault may install another one before
-    /// the sweep locks the table, which visits nothing then.
+    /// a huge page that is not shared as a whole is split. A fault may install another one before the sweep
+    /// locks the table, which visits nothing then.
     fn prepare(&mut self, page: Vpn) -> Result<(), Error> {
         if self.parent.may_have_huge_leaves() {
             self.parent.split_huge_at(page)?;

@@ -18,7 +18,7 @@
 //! | `fork` | fork | all of the space, to write |
 //! | `fork_pinned` | copies of pinned frames for the child | as `fork` |
 //! | `fork_pool` | copies of pages of the reserved pool for the child | as `fork` |
-//! | `fork_zero` | the huge zero page for the child | as `fork` |
+//! | `fork_huge` | huge pages shared with the child, the huge zero page too | as `fork` |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how the last two divide large ranges among helpers | |
 
@@ -26,9 +26,9 @@ mod brk;
 mod collapse;
 mod exit;
 mod fork;
+mod fork_huge;
 mod fork_pinned;
 mod fork_pool;
-mod fork_zero;
 mod madvise;
 mod map;
 mod map_given;

@@ -140,9 +140,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 if matches!(table.entry(entry.slot), Entry::Table(_)) {
                     continue;
                 }
+                // Of a huge leaf the page's part: a frame of its own where another space has split the block.
+                let whole = if mutant!("rmap.part-of-huge-missed") { 1 } else { table.level().entry_pages() };
+                let part = page.0 & (whole - 1);
                 let leaf = table
                     .owned_leaf(entry.slot)
-                    .filter(|leaf| leaf.pfn == pfn || mutant!("rmap.frame-not-compared"))?;
+                    .filter(|leaf| leaf.pfn.add(part) == pfn || mutant!("rmap.frame-not-compared"))?;
                 return Some((table, leaf));
             }
         }

@@ -45,6 +45,8 @@ mod loom_published;
 #[cfg(loom)]
 mod loom_rmap;
 #[cfg(loom)]
+mod loom_shared_huge;
+#[cfg(loom)]
 mod loom_sizes;
 #[cfg(loom)]
 mod loom_spaces;

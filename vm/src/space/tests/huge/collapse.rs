@@ -237,7 +237,7 @@ fn a_huge_page_that_was_split_is_collapsed_again() {
     with_space(|vm, space| {
         map(&space, 0, HUGE);
         fill(&space, 0..HUGE);
-        drop(space.fork().unwrap());
+        drop(space.pin_pages(at(0), Access::Read, &Limit::new(9), slots(1)).unwrap());
         assert!(!is_huge(&space, 0));
         assert_eq!(collapse(&space, 0), Ok(Collapsed::Copied));
         assert!((0..HUGE).all(|page| peek(&space, page) == Some(byte_of(page))));

@@ -9,6 +9,7 @@ mod mishaps;
 mod random;
 mod resident;
 mod rmap;
+mod shared;
 mod sizes;
 mod sizes_lack;
 mod zero;

@@ -37,16 +37,21 @@ fn a_block_leads_to_its_huge_page_and_after_a_split_each_frame_to_its_own() {
 }
 
 #[test]
-fn frames_of_a_block_that_a_fork_split_lead_to_both_spaces() {
+fn a_block_that_a_fork_shares_leads_to_both_spaces_and_so_do_its_frames_after_a_split() {
     with_space(|vm, space| {
         map(&space, 0, HUGE);
         store(&space, 0, 1);
         let (first, _) = space.resident_frame(Vpn(BASE)).unwrap();
         let child = space.fork().unwrap();
         let both = [&space, &child];
+        let due = |page| [(0, Vpn(BASE + page)), (1, Vpn(BASE + page))];
+        assert_eq!(found(vm, &both, first), due(0));
+        // The parent's leaf stays huge: it is an entry of each frame.
+        child.unmap(at(7), PAGE).unwrap();
+        assert!(is_huge(&space, 7) && !is_huge(&child, 8));
         for page in [0, 300] {
-            let due = [(0, Vpn(BASE + page)), (1, Vpn(BASE + page))];
-            assert_eq!(found(vm, &both, first.add(page)), due);
+            assert_eq!(found(vm, &both, first.add(page)), due(page));
         }
+        assert_eq!(found(vm, &both, first.add(7)), [(0, Vpn(BASE + 7))]);
     });
 }

@@ -1,0 +1,205 @@
+//! How many huge leaves map one block, and the moment from which its frames are counted one by one.
+//!
+//! The mapcount in the record of the first frame:
+//!
+//! | block | bit 31, *whole* | bit 30, *splitting* | bits 0..30 |
+//! |---|---|---|---|
+//! | *exclusive* | 0 | 0 | 1: its one leaf |
+//! | shared | 1 | 0 | its leaves |
+//! | being split | 0 | 1 | its leaves |
+//! | split: 512 frames, each with a record | 0 | 0 | entries of the first frame; a huge leaf is one of each |
+//!
+//! ```text
+//!   exclusive ── map_block_again ──► whole ── begin_block_split ──► splitting ── end_block_split ──► split
+//!       ▲                            │  ▲ │
+//!       ├─ try_make_block_exclusive ─┘  └─┘ one leaf more, one less: one read-modify-write
+//!       └─ rejoin_part, rejoin_first ◄── split, and one leaf maps every frame
+//! ```
+//!
+//! Each leaf lies in a table of another space, so the locks of tables do not order what is done to the count.
+//! The flags do: they are in its word. One leaf more or less is a compare-exchange that fails where a split
+//! has begun; the split gives each frame the number that it has found, and ends by a release of it. So a
+//! leaf is counted in the block or in each of its frames, and whoever reads the word knows in which. Who
+//! meets *splitting* waits: for 511 stores of records, with the lock of a table held and so without
+//! preemption.
+//!
+//! All leaves hold one reference together, as the entries of a frame do; after a split those of each frame.
+//! The protocol does not ask what the block is: blocks that are never split (the reserved pool's, also of
+//! kind `File`) are counted the same way.
+
+use super::{FrameMeta, FrameState, NotMappedAgain};
+use crate::machine::Cpu;
+use crate::sync::atomic::Ordering::*;
+use crate::units::Order;
+
+/// The count of a block of which the frames have no records.
+const WHOLE: u32 = 1 << 31;
+/// Somebody is writing the records of its frames.
+const SPLITTING: u32 = 1 << 30;
+/// The bits of the count.
+pub(super) const COUNT: u32 = SPLITTING - 1;
+/// Mapcounts beyond this are refused, so that none ever reaches the flags.
+pub(super) const MOST_MAPPINGS: u32 = 1 << 29;
+
+/// What counts the huge leaves of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::frame) enum BlockLeaves {
+    /// The block, of which it is the first: the caller hands a reference to all leaves together.
+    FirstOfBlock,
+    /// The block.
+    Block,
+    /// Each of its frames.
+    Frames,
+}
+
+/// What the end of a huge leaf leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the last leaf puts the reference of all"]
+pub(in crate::frame) enum LeafDropped {
+    /// It was the last: the caller puts the reference of all leaves.
+    Last,
+    /// Others map the block.
+    Others,
+    /// Nothing has changed: the block was split, and the leaf is counted in each of its frames.
+    Frames,
+}
+
+impl<C: Cpu> FrameMeta<C> {
+    /// The word, when nobody is splitting the block. Acquire: after a split, the frames' records.
+    fn settled(&self) -> u32 {
+        loop {
+            let word = self.mapcount.load(Acquire);
+            if word & SPLITTING == 0 {
+                return word;
+            }
+            C::relax();
+        }
+    }
+
+    /// Changes the word of a block that is *whole*. `None` where it is split, or `next` refuses.
+    fn step_whole(&self, next: impl Fn(u32) -> Option<u32>) -> Option<u32> {
+        loop {
+            let word = self.settled();
+            let new = if word & WHOLE != 0 { next(word)? } else { return None };
+            // AcqRel: what was done through other leaves comes before the block is freed, or written.
+            if self.mapcount.compare_exchange(word, new, AcqRel, Relaxed).is_ok() {
+                return Some(word);
+            }
+        }
+    }
+
+    /// Counts one more huge leaf of user memory, which is not *exclusive* afterwards. The caller holds the
+    /// lock of the table of a leaf that maps the block. [`BlockLeaves::Frames`], and no change, where the
+    /// block was split: the caller counts it in each of the frames.
+    ///
+    /// # Errors
+    /// The count would overflow, or the block is exclusive and somebody else has a reference to it.
+    pub(in crate::frame) fn map_block_again(&self) -> Result<BlockLeaves, NotMappedAgain> {
+        if self.step_shared(FrameState::shared).is_some() {
+            debug_assert_eq!(self.mapcount.load(Relaxed), 1, "one leaf maps what is exclusive");
+            // A plain store: the lock of its one leaf's table is held.
+            self.mapcount.store(WHOLE | 2, Relaxed);
+            return Ok(BlockLeaves::Block);
+        }
+        if self.state().is_exclusive() {
+            return Err(NotMappedAgain::Referenced);
+        }
+        self.add_block_leaf()
+    }
+
+    /// Counts one more huge leaf of a block that is not exclusive user memory: from no leaf on, the caller
+    /// hands a reference of its own to all leaves together. Elsewise as
+    /// [`map_block_again`](Self::map_block_again).
+    ///
+    /// # Errors
+    /// The count would overflow.
+    pub(in crate::frame) fn add_block_leaf(&self) -> Result<BlockLeaves, NotMappedAgain> {
+        if self.mapcount.compare_exchange(0, WHOLE | 1, Relaxed, Relaxed).is_ok() {
+            return Ok(BlockLeaves::FirstOfBlock);
+        }
+        let fits = |word| (word & COUNT < MOST_MAPPINGS).then_some(word + 1);
+        match self.step_whole(fits) {
+            Some(_) => Ok(BlockLeaves::Block),
+            None if self.settled() & WHOLE != 0 => Err(NotMappedAgain::TooManyMappings),
+            None => Ok(BlockLeaves::Frames),
+        }
+    }
+
+    /// Takes one huge leaf back, which is gone, after its flush.
+    pub(in crate::frame) fn drop_block_leaf(&self) -> LeafDropped {
+        let less = |word| Some(if word == WHOLE | 1 { 0 } else { word - 1 });
+        match self.step_whole(less) {
+            Some(word) if word == WHOLE | 1 => LeafDropped::Last,
+            Some(_) => LeafDropped::Others,
+            // Released by who has split the block, as the word was.
+            None if self.state().order() == Order::BASE => LeafDropped::Frames,
+            None => {
+                self.remove_only_mapping();
+                LeafDropped::Last
+            }
+        }
+    }
+
+    /// Makes the block exclusive again, where one huge leaf maps it, in a table whose lock the caller holds,
+    /// and nobody has a reference besides. `false`, and no change, also where it was split.
+    ///
+    /// Acquire: what was read through leaves that are gone was read before the block is written.
+    pub(crate) fn try_make_block_exclusive(&self) -> bool {
+        let is_only = self.mapcount.load(Acquire) == WHOLE | 1 || mutant!("thp.reuse-ignores-leaves");
+        let done = is_only && self.step_shared(FrameState::unshared).is_some();
+        if done {
+            // Nobody else has a leaf to count, or makes one.
+            self.mapcount.store(1, Relaxed);
+        }
+        done
+    }
+
+    /// Whether one entry maps a frame of a block that was split: the huge leaf of the caller, who holds its
+    /// table's lock. Then no other comes. Acquire: as
+    /// [`try_make_block_exclusive`](Self::try_make_block_exclusive).
+    pub(in crate::frame) fn is_mapped_once(&self) -> bool {
+        self.mapcount.load(Acquire) == 1
+    }
+
+    /// Takes the record of a frame back that was part of a block and is [mapped
+    /// once](Self::is_mapped_once), by a leaf of the block. `false`, and no change, where somebody has a
+    /// reference.
+    pub(in crate::frame) fn rejoin_part(&self) -> bool {
+        let done = self.step_shared(FrameState::rejoined).is_some();
+        if done {
+            // The caller's alone from now on: no getter finds user memory here.
+            self.mapcount.store(0, Relaxed);
+            self.set_birth(None);
+        }
+        done
+    }
+
+    /// Makes the first of such frames, when all others were taken back, an exclusive block. `false`, and no
+    /// change, where somebody has a reference.
+    pub(in crate::frame) fn rejoin_first(&self, order: Order) -> bool {
+        self.step_shared(|state| state.rejoined_first(order)).is_some()
+    }
+
+    /// Whether a write needs a split of the block, unless that changes: others map it, or it was split.
+    pub(crate) fn may_block_need_split(&self) -> bool {
+        let (state, word) = (self.state(), self.mapcount.load(Relaxed));
+        !state.is_exclusive() && (state.refcount(), word) != (1, WHOLE | 1)
+    }
+
+    /// Begins the split of a shared block: the number of its leaves, which stays. `None` where it was split.
+    /// The caller has a leaf of it, writes the records of the other frames, and ends the split.
+    pub(in crate::frame) fn begin_block_split(&self) -> Option<u32> {
+        let begun = self.step_whole(|word| Some(word & COUNT | SPLITTING))?;
+        Some(begun & COUNT)
+    }
+
+    /// Ends a split. Release: whoever finds that the block is split finds the records of its frames.
+    pub(in crate::frame) fn end_block_split(&self, leaves: u32) {
+        let order = if mutant!("thp.split-ended-relaxed") { Relaxed } else { Release };
+        self.mapcount.store(leaves, order);
+    }
+}
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_shared_block.rs"]
+mod loom_tests;
