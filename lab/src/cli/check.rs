@@ -1,5 +1,5 @@
-//! `interleaf check pairs|walkers|stress|fuzz|oracle`: many schedules of two operations, or of a walker beside
-//! writers (`walkers.rs`), many threads for a while, random cases (`fuzz.rs`), or the host's Linux
+//! `interleaf check pairs|walkers|stress|fuzz|oracle`: many schedules of two operations, or of a walker
+//! beside writers (`walkers.rs`), many threads for a while, random cases (`fuzz.rs`), or the host's Linux
 //! (`oracle.rs`).
 
 use crate::check::pairs::{Operation, all, run_pair};
@@ -164,7 +164,7 @@ pub(super) fn on_all_cpus<T: Send, R: Send>(
     };
     let threads = Options::full().cpus.len().max(1);
     let parts: Result<Vec<_>, _> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(&all)).collect();
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(all)).collect();
         workers.into_iter().map(|worker| worker.join().expect("troubles are told, not thrown")).collect()
     });
     let mut done: Vec<_> = parts?.into_iter().flatten().collect();

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! An entry that is marked *reserved* has a huge page of the pool set aside for it, which the pool counts.
-//! The marker is put there and taken away in this file alone, under the lock of the table, together with what the
-//! pool counts for it.
+//! The marker is put there and taken away in this file alone, under the lock of the table, together with what
+//! the pool counts for it.
 //!
 //! Entries of shared memory are never marked: its object counts what is set aside.
 

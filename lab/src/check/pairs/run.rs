@@ -256,8 +256,8 @@ impl<'v, F: Format> CpuState<'_, '_, 'v, F> {
         assert!(!matches!(answer, Ok(RmapFound::All(2..) | RmapFound::Stopped)), "{answer:?}");
     }
 
-    /// Pins the pages, looks at what a device would see, and lets them go. Whatever happens to the pages, what
-    /// is pinned stays memory of this machine that holds what was stored to the page, or zeros.
+    /// Pins the pages, looks at what a device would see, and lets them go. Whatever happens to the pages,
+    /// what is pinned stays memory of this machine that holds what was stored to the page, or zeros.
     fn pin_range(&self, addr: VirtAddr, pages: u64) -> CallResult {
         let space = self.driver.space;
         let limit = MemlockLimit::new(pages);

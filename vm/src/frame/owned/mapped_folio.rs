@@ -39,9 +39,9 @@ pub struct ZeroedFolio<'m, M: Machine> {
 /// What one huge leaf holds of a block: one of its mappings. Only a table's `install_huge` consumes it;
 /// dropping it takes the mapping back; the last one frees the block.
 pub struct MappedFolio<'m, M: Machine> {
-    /// Invariant: the frames from `pfn` on, as many as this order has, are memory of `memory` in use. They are
-    /// a block whose record counts this value as one of its leaves; or they were one, and the record of each
-    /// counts this value as one of its entries. They stay as long as that is so.
+    /// Invariant: the frames from `pfn` on, as many as this order has, are memory of `memory` in use. They
+    /// are a block whose record counts this value as one of its leaves; or they were one, and the record of
+    /// each counts this value as one of its entries. They stay as long as that is so.
     memory: &'m Memory<'m, M>,
     pfn: Pfn,
     order: Order,

@@ -133,9 +133,10 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
             None => SlotContent::Empty,
             Some((pfn, 0)) => SlotContent::Frame(pfn),
             Some((pfn, tag)) if tag & FOLIO != 0 => SlotContent::Folio(pfn, tag & !FOLIO),
-            // SAFETY: `put_node` alone writes a word whose tag is a height above 0, for a table of this memory
-            // that it has attached. Only `take_out` detaches it, as the word's owner, and it is freed a grace
-            // period of `rcu` later. The word was loaded in a read section of `rcu` that lasts for `'r`.
+            // SAFETY: `put_node` alone writes a word whose tag is a height above 0, for a table of this
+            // memory that it has attached. Only `take_out` detaches it, as the word's owner, and it is freed
+            // a grace period of `rcu` later. The word was loaded in a read section of `rcu` that lasts for
+            // `'r`.
             Some((pfn, height)) => SlotContent::Node(unsafe { self.node(pfn, height) }),
         }
     }
