@@ -3,6 +3,7 @@
 //!
 //! Stores are of bytes: a CPU that has a translation cached stores through it until it answers the flush.
 
+use super::loom_fork::fork;
 use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on};
 use super::loom_pin::limit;
 use super::world::*;
@@ -185,5 +186,22 @@ fn loom_a_collapse_against_munmap_of_a_page_of_it() {
     explore(filled, [collapse_or_not, unmap_start], |space| {
         assert_eq!([START, LAST].map(|page| byte_at(space, page)), [None, Some(1)]);
         assert_eq!(space.nr_mappings(), 1);
+    });
+}
+
+/// The child has what the parent has: of the frames, or of the huge page in their place.
+#[test]
+fn loom_a_collapse_against_a_fork() {
+    let fork_it: Program = |machine, space| {
+        let child = fork(space);
+        assert_eq!([START, LAST].map(|page| byte_at(&child, page)), [Some(1), Some(1)]);
+        store_byte(machine, space, 7);
+        assert_eq!(byte_at(&child, START), Some(1), "a child sees what its parent has stored since");
+        true
+    };
+    explore(filled, [collapse_it, fork_it], |space| {
+        assert_eq!([START, LAST].map(|page| byte_at(space, page)), [Some(7), Some(1)]);
+        // A store splits what a child has too.
+        assert!(nr_huge(space) <= 1);
     });
 }
