@@ -123,7 +123,10 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
             prepared.set_placement(vma, page);
             if prepared.lacks_frame() {
                 let is_first_store = decision == Decision::MapFrame && fault.access == Access::Write;
-                if !vm.huge_sizes.is_never() && is_first_store && context.install_block(&entry, prepared)? {
+                if !vm.huge_sizes.is_never()
+                    && is_first_store
+                    && context.install_block(entry.again(), prepared)?
+                {
                     return Ok(());
                 }
                 prepared.allocate_frame()?;
