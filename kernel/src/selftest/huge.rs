@@ -182,8 +182,10 @@ pub fn forked(options: &Options<'_>) -> bool {
             return fail(format_args!("there is no memory for a child"));
         };
         let parent = inside(space, &|| {
-            let is_base = is_mapped_huge(base).is_none();
-            is_base && store(page(base, 4), 40).is_ok() && store(page(base, HUGE_PAGES + 3), 1).is_ok()
+            // Shared as a whole; a store copies one base page.
+            let is_whole = is_mapped_huge(base).is_some() == wants_huge(options);
+            let is_stored = store(page(base, 4), 40).is_ok() && is_mapped_huge(base).is_none();
+            is_whole && is_stored && store(page(base, HUGE_PAGES + 3), 1).is_ok()
         });
         let in_child = inside(&child, &|| {
             let kept = (0..HUGE_PAGES).all(|n| holds(n, n)) && holds(HUGE_PAGES + 3, 0);
