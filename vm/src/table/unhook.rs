@@ -3,6 +3,7 @@
 //! ```text
 //!   leaf ── unhook ─────────► absent, and an Unhooked with the frame
 //!   leaf ── unhook_each ────► PendingFree(frame) ── flush ──► put_pending ──► absent, the mapping is put
+//!   leaf ── unhook_each ────► absent, the mapping is put          where no CPU translates through the table
 //! ```
 //!
 //! A slot that is *pending* is absent for the hardware, but it owns the mapping that it had: the frame stays.
@@ -12,11 +13,37 @@
 use super::{LockedTable, SlotRun};
 use crate::frame::{Flushed, Unhooked, UnhookedFrames, note_dirty};
 use crate::machine::{Entry, Format, Machine, Marker};
-use crate::units::{Level, Vpn, VpnRange};
+use crate::units::{Level, Pfn, Vpn, VpnRange};
+
+/// What becomes of a leaf whose frame others may map too.
+#[derive(Debug)]
+pub(crate) enum IfShared<'f> {
+    /// It is cleared, and added to the gather.
+    Add,
+    /// It is cleared, and its slot keeps the mapping, *pending*.
+    Leave,
+    /// It is cleared, and its mapping is put at once: no CPU translates through the table.
+    Put(&'f Flushed),
+}
+
+/// Slots from the first to the last that was added. They are added in order.
+struct Hull {
+    first: usize,
+    end: usize,
+}
+
+impl Hull {
+    const EMPTY: Self = Self { first: Level::ENTRIES, end: 0 };
+
+    #[inline(always)]
+    fn add(&mut self, slot: usize) {
+        (self.first, self.end) = (self.first.min(slot), slot + 1);
+    }
+}
 
 impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     /// Clears every slot that is in use, and hands what it held to `add`, which adds it to `gather`, one of
-    /// the tree's. Where `defers` says so, a frame that others may map too stays in its slot, *pending*.
+    /// the tree's. `if_shared` is asked about each frame that others may map too.
     ///
     /// Leaves of exclusive frames, and those that own none, are cleared here and handed over together; so are
     /// the pages of those that stay pending. Only values are used for that: none of them has an address that
@@ -28,38 +55,42 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     pub fn unhook_each<G>(
         self,
         gather: &mut G,
-        defers: impl Fn(&mut G) -> bool,
+        if_shared: impl Fn(&mut G) -> IfShared<'_>,
         add: impl Fn(&mut G, Unhooked),
     ) -> u64 {
         let (table, used) = (self.table.table, self.table.used_parts());
         let (memory, level) = (table.tree.memory, table.level());
         let mut frames = UnhookedFrames::EMPTY;
-        let (mut first_cleared, mut end_cleared) = (Level::ENTRIES, 0);
-        let (mut first_left, mut end_left) = (Level::ENTRIES, 0);
+        let (mut cleared, mut left) = (Hull::EMPTY, Hull::EMPTY);
         let (mut nr_frames, mut is_any_left) = (0, false);
         let mut slots = self.slots.clone();
         while let Some((slot, word)) = table.first_used(used, slots.clone()) {
             slots.start = slot + 1;
-            let meta = match M::Format::decode(word, level) {
+            let leaf = match M::Format::decode(word, level) {
                 Entry::Leaf(leaf) if leaf.owned => {
                     // Under this lock an exclusive frame stays so, and another one does not become exclusive.
                     let meta = memory.meta_of(leaf.pfn);
-                    let is_exclusive = meta.state().is_exclusive();
-                    if !is_exclusive && defers(gather) {
-                        // The leaf as it was last: the hardware may have set bits.
-                        let pending = Entry::Marker(Marker::PendingFree(leaf.pfn));
-                        if let Entry::Leaf(last) = self.table.replace(slot, pending) {
-                            note_dirty(meta, last.dirty);
+                    if meta.state().is_exclusive() {
+                        Some(Some((meta, leaf.pfn)))
+                    } else {
+                        match if_shared(gather) {
+                            IfShared::Add => None,
+                            IfShared::Leave => {
+                                self.table.leave_pending(slot, leaf.pfn);
+                                left.add(slot);
+                                continue;
+                            }
+                            IfShared::Put(flushed) => {
+                                self.table.put_shared(slot, leaf.pfn, flushed);
+                                continue;
+                            }
                         }
-                        (first_left, end_left) = (first_left.min(slot), slot + 1);
-                        continue;
                     }
-                    is_exclusive.then_some(Some((meta, leaf.pfn)))
                 }
                 Entry::Leaf(_) => Some(None),
                 _ => None,
             };
-            let Some(exclusive) = meta else {
+            let Some(exclusive) = leaf else {
                 let page = self.page(slot);
                 let other = unhook_other(self.table, slot, page, gather, &add);
                 is_any_left |= other == Other::Left;
@@ -67,7 +98,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                 continue;
             };
             table.clear_leaf(slot, word);
-            (first_cleared, end_cleared) = (first_cleared.min(slot), slot + 1);
+            cleared.add(slot);
             if let Some((meta, pfn)) = exclusive
                 && !mutant!("sweep.frame-lost")
             {
@@ -75,12 +106,10 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                 nr_frames += 1;
             }
         }
-        if first_cleared < end_cleared {
-            let pages = VpnRange::new(self.page(first_cleared), self.page(end_cleared));
+        if let Some(pages) = self.pages(cleared) {
             add(gather, Unhooked::frames(pages, frames));
         }
-        if first_left < end_left {
-            let pages = VpnRange::new(self.page(first_left), self.page(end_left));
+        if let Some(pages) = self.pages(left) {
             add(gather, Unhooked::pending(pages));
             is_any_left = true;
         }
@@ -89,6 +118,11 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
             self.table.note_absent(self.slots);
         }
         nr_frames
+    }
+
+    /// The pages of a hull's slots, unless it is empty.
+    fn pages(&self, hull: Hull) -> Option<VpnRange> {
+        (hull.first < hull.end).then(|| VpnRange::new(self.page(hull.first), self.page(hull.end)))
     }
 
     /// Clears the slots that [`unhook_each`](Self::unhook_each) left pending, and puts their frames.
@@ -129,6 +163,28 @@ enum Other {
 }
 
 impl<M: Machine> LockedTable<'_, M> {
+    /// Leaves the frame of the leaf in `slot`, which others may map too, in the slot, *pending*.
+    #[inline(always)]
+    fn leave_pending(&mut self, slot: usize, pfn: Pfn) {
+        // The leaf as it was last: the hardware may have set bits.
+        if let Entry::Leaf(last) = self.replace(slot, Entry::Marker(Marker::PendingFree(pfn))) {
+            note_dirty(self.tree().memory.meta_of(pfn), last.dirty);
+        }
+    }
+
+    /// Clears the leaf in `slot`, whose frame others may map too, and puts the mapping that it owned.
+    ///
+    /// In this order: a lockless walker that has read the entry before takes its reference before that, or
+    /// finds the slot changed.
+    #[inline(always)]
+    fn put_shared(&mut self, slot: usize, pfn: Pfn, flushed: &Flushed) {
+        let memory = self.tree().memory;
+        if let Entry::Leaf(last) = self.replace(slot, Entry::Absent) {
+            note_dirty(memory.meta_of(pfn), last.dirty);
+        }
+        flushed.put(memory, pfn);
+    }
+
     /// Clears the leaf or marker in `slot`, which maps `page`, and returns the translation to flush and free,
     /// in a gather of this tree. `None`, and no change, where the slot is absent or pending. The slot points
     /// to no table: sweeps look under this lock.

@@ -3,14 +3,15 @@
 //!
 //! Every CPU has left the space, and with it every TLB its translations (protocol P7: a CPU that is not in
 //! the mask starts empty when it comes, and none comes). So the flush that frees wait for elsewhere has
-//! nobody to reach: each part asserts that the mask is empty still, and frees. The one flush of the end is
-//! that of the gather which takes the tables. Records are read again while they are in the caches, which a
-//! flush of all at once would not allow.
+//! nobody to reach: each part asserts that the mask is empty still, and frees; a frame that others may map too
+//! is put as its entry is cleared. The one flush of the end is that of the gather which takes the tables.
+//! Records are read again while they are in the caches, which a flush of all at once would not allow.
 
 use super::SpaceTlb;
-use crate::frame::{GatherBatch, Memory, Unhooked};
+use crate::frame::{Flushed, GatherBatch, Memory, Unhooked};
 use crate::machine::Machine;
 use crate::sync::Rcu;
+use crate::table::IfShared;
 use core::fmt;
 
 /// The clearing of all entries of a space that no CPU has loaded, nor will load.
@@ -24,6 +25,8 @@ pub(crate) struct FullGather<'a, 'm, M: Machine> {
 pub(crate) struct FullPart<'p, 'a, 'm, M: Machine> {
     whole: &'p FullGather<'a, 'm, M>,
     batch: GatherBatch,
+    /// No CPU had the space loaded when the part began, and none loads it.
+    flushed: Flushed,
 }
 
 impl<'a, 'm, M: Machine> FullGather<'a, 'm, M> {
@@ -35,11 +38,20 @@ impl<'a, 'm, M: Machine> FullGather<'a, 'm, M> {
     /// Does a part, on any CPU. What it clears is freed when this returns.
     ///
     /// # Panics
-    /// Where a CPU has the space loaded: then what was cleared is leaked.
+    /// Where a CPU has the space loaded: then nothing is cleared, or what was cleared is leaked.
     pub fn part(&self, edit: impl FnOnce(&mut FullPart<'_, 'a, 'm, M>)) {
-        let mut part = FullPart { whole: self, batch: GatherBatch::default() };
+        let mut batch = GatherBatch::default();
+        let flushed = self.free(&mut batch);
+        let mut part = FullPart { whole: self, batch, flushed };
         edit(&mut part);
         part.free();
+    }
+
+    /// Frees what a batch holds.
+    fn free(&self, batch: &mut GatherBatch) -> Flushed {
+        batch.free_after(self.memory, self.rcu, || {
+            assert!(self.space.is_loaded_nowhere(), "a space ends while a CPU has it loaded");
+        })
     }
 }
 
@@ -52,11 +64,14 @@ impl<M: Machine> FullPart<'_, '_, '_, M> {
         self.batch.add(self.whole.memory, unhooked);
     }
 
-    fn free(&mut self) {
-        let FullGather { memory, rcu, space } = self.whole;
-        self.batch.free_after(memory, rcu, || {
-            assert!(space.is_loaded_nowhere(), "a space ends while a CPU has it loaded");
-        });
+    /// What becomes of a leaf of a base page whose frame others may map too: its mapping is put at once.
+    pub fn if_shared(&mut self) -> IfShared<'_> {
+        IfShared::Put(&self.flushed)
+    }
+
+    /// Frees what was added.
+    pub fn free(&mut self) {
+        self.flushed = self.whole.free(&mut self.batch);
     }
 }
 

@@ -31,6 +31,7 @@ use super::{PendingFlush, Shootdown};
 use crate::frame::{DetachedTable, Flushed, GatherBatch, Memory, Unhooked, UnhookedLists};
 use crate::machine::Machine;
 use crate::sync::Rcu;
+use crate::table::IfShared;
 use crate::units::VpnRange;
 use crate::work::WorkerPool;
 use core::fmt;
@@ -118,20 +119,21 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         part
     }
 
-    /// Whether the next frame that others may map too is to stay in its slot: there is no place for it here.
-    /// Then [`put_deferred`](Self::put_deferred) is called after the first pass.
+    /// What becomes of the next leaf whose frame others may map too: where there is no place for it here, it
+    /// stays in its slot. Then [`put_deferred`](Self::put_deferred) is called after the first pass.
     #[inline(always)]
-    pub(crate) fn defers(&mut self) -> bool {
-        self.is_part || self.batch.is_full() && (self.deferral.is_some() || self.try_defer())
+    pub(crate) fn if_shared(&mut self) -> IfShared<'_> {
+        let is_left = self.is_part || self.batch.is_full() && (self.deferral.is_some() || self.try_defer());
+        if is_left { IfShared::Leave } else { IfShared::Add }
     }
 
-    /// As [`defers`](Self::defers), of a huge leaf, which never stays in its slot: a marker does not say how
-    /// large it was. Where there is no place, what was added is flushed.
-    pub(crate) fn defers_no_huge(&mut self) -> bool {
+    /// As [`if_shared`](Self::if_shared), of a huge leaf, which never stays in its slot: a marker does not say
+    /// how large it was. Where there is no place, what was added is flushed.
+    pub(crate) fn if_shared_huge(&mut self) -> IfShared<'_> {
         if self.batch.is_full() {
             self.flush_now();
         }
-        false
+        IfShared::Add
     }
 
     #[cold]

@@ -46,6 +46,7 @@ mod systems;
 mod teardown;
 mod teardown_beside;
 mod thp;
+mod touched;
 mod walk;
 mod zero;
 

@@ -194,7 +194,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let each = |table: &mut LockedTable<'_, M>, rest| {
             if table.level() == Level::Pte {
                 sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
-                    let _nr_frames = run.unhook_each(gather, Gather::defers, Gather::add);
+                    let _nr_frames = run.unhook_each(gather, Gather::if_shared, Gather::add);
                 })
             } else {
                 self.unhook_huge(table, (rest, range), gather, flush)
@@ -229,7 +229,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             let of_pool = self.leave_pool(&mut run);
             let leaf_pages = run.table.level().entry_pages();
             let add = |gather: &mut Gather<'_, 'v, M>, leaves| gather.add_leaves(leaves, leaf_pages);
-            nr_huge += run.unhook_each(gather, Gather::defers_no_huge, add).saturating_sub(of_pool);
+            nr_huge += run.unhook_each(gather, Gather::if_shared_huge, add).saturating_sub(of_pool);
         });
         self.count_huge_gone(nr_huge);
         if flush == HugeFlush::Now && is_any_cleared && !mutant!("zap.huge-unlocked-before-flush") {

@@ -1,14 +1,14 @@
 //! The end of a space: all mappings, entries and tables are removed.
 //!
 //! No CPU runs the space any more, those that kept its root lazily are made to leave, and all of it is
-//! locked to write, so leaves may be cleared before their mappings go. With helpers, the leaves of each large
-//! mapping are cleared by a job over its pages; each chunk frees by itself, without a flush: there is nobody
-//! to flush. The one flush is that of the tables.
+//! locked to write, so leaves may be cleared before their mappings go. Their frames are freed table by table,
+//! without a flush: there is nobody to flush. With helpers, the leaves of each large mapping are cleared by a
+//! job over its pages before. The one flush is that of the tables.
 
 use crate::machine::Machine;
 use crate::space::edit::{VmaEdit, part_pages};
 use crate::space::{AddressSpace, RangeGuard};
-use crate::table::{SlotRun, sweep};
+use crate::table::{IfShared, SlotRun, sweep};
 use crate::tlb::{FullGather, FullPart};
 use crate::units::{Level, Vpn, VpnRange};
 use crate::work::{Chunk, Job, WorkerPool};
@@ -33,7 +33,9 @@ impl<M: Machine> AddressSpace<'_, M> {
         }
         let all = self.all_pages();
         let guard = self.write_all();
-        self.clear_in_parallel(&guard, all);
+        let full = FullGather::new(&self.vm.memory, &self.vm.rcu, &self.tlb);
+        self.clear_in_parallel(&guard, &full, all);
+        self.clear_part(&full, all);
         let emptied = VmaEdit::new(self, &guard).replace(all, &[], all);
         debug_assert!(emptied.is_ok(), "emptying the index takes no memory");
         // The root goes with the table.
@@ -42,15 +44,14 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// Clears the leaves of all mappings that are large enough for helpers, if there are any.
-    fn clear_in_parallel(&self, guard: &RangeGuard<'_, M>, all: VpnRange) {
+    fn clear_in_parallel(&self, guard: &RangeGuard<'_, M>, full: &FullGather<'_, '_, M>, all: VpnRange) {
         let Some(workers) = self.vm.workers else { return };
-        let full = FullGather::new(&self.vm.memory, &self.vm.rcu, &self.tlb);
         let mut rest = all;
         while let Some(vma) = self.first_in(guard.held(), rest) {
             rest = VpnRange::new(vma.range.end, all.end);
             let part = part_pages(self.may_have_huge_leaves());
             if vma.range.len() >= 2 * part {
-                self.clear_one(workers, &full, vma.range, part);
+                self.clear_one(workers, full, vma.range, part);
             }
         }
     }
@@ -64,21 +65,31 @@ impl<M: Machine> AddressSpace<'_, M> {
     ) {
         let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
             let pages = VpnRange::new(Vpn(chunk.start), Vpn(chunk.end));
-            full.part(|part| {
-                sweep(&self.table, pages, |mut run: SlotRun<'_, '_, M>| {
-                    let is_huge = run.table.level() != Level::Pte;
-                    let of_pool = if is_huge { self.leave_pool(&mut run) } else { 0 };
-                    let nr_frames = run.unhook_each(part, |_| false, FullPart::add);
-                    if is_huge && !mutant!("exit.huge-uncounted") {
-                        self.count_huge_gone(nr_frames.saturating_sub(of_pool));
-                    }
-                });
-            });
+            self.clear_part(full, pages);
             Ok::<(), Infallible>(())
         });
         // Leaves that a panicking helper left are cleared afterwards by the caller, which sweeps all pages in
         // any case.
         let _done = workers.run(&job.align(part).min_chunk(part));
+    }
+
+    /// Clears the leaves of the pages and frees what they map, a table at a time: records are in the caches
+    /// still.
+    fn clear_part(&self, full: &FullGather<'_, '_, M>, pages: VpnRange) {
+        full.part(|part| {
+            sweep(&self.table, pages, |mut run: SlotRun<'_, '_, M>| {
+                if run.table.level() == Level::Pte {
+                    run.unhook_each(part, FullPart::if_shared, FullPart::add);
+                } else {
+                    let of_pool = self.leave_pool(&mut run);
+                    let nr_frames = run.unhook_each(part, |_| IfShared::Add, FullPart::add);
+                    if !mutant!("exit.huge-uncounted") {
+                        self.count_huge_gone(nr_frames.saturating_sub(of_pool));
+                    }
+                }
+                part.free();
+            });
+        });
     }
 }
 

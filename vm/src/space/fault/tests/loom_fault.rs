@@ -16,7 +16,7 @@ use crate::space::fault::prepare::Prepared;
 use crate::space::*;
 use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::table::{SlotRun, sweep};
+use crate::table::{IfShared, SlotRun, sweep};
 use crate::units::{Access, Vpn, VpnRange};
 use crate::vma::Vma;
 
@@ -158,7 +158,7 @@ fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Unhooked)) {
     let guard = space.write(range);
     VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
     sweep(&space.table, range, |run: SlotRun<'_, '_, TestMachine<TwoLevels>>| {
-        run.unhook_each(&mut then, |_| false, |then, unhooked| then(unhooked));
+        run.unhook_each(&mut then, |_| IfShared::Add, |then, unhooked| then(unhooked));
     });
 }
 
