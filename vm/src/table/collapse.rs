@@ -3,7 +3,7 @@
 //! ```text
 //!   freeze     each frame of its own becomes shared, its leaf loses the right to write   child, in parts
 //!   flush                                                                                no lock
-//!   copy       what was frozen, or has no copy                                           child, in parts
+//!   copy       what was frozen, or has no copy; references taken before                  child, for those
 //!              ▲── again, where a page was taken meanwhile
 //!   replace    detach ─► flush ─► huge leaf                                              both
 //!   free       leaves cleared, the old frames; the table, once its readers have left     no lock
@@ -26,7 +26,9 @@
 //! the frame shared, and refuses.
 
 use super::{LeafBits, LockedTable, Table};
-use crate::frame::{Birth, DetachedTable, FrameMeta, GatherBatch, Kind, Memory, PartialFolio, Unhooked};
+use crate::frame::{
+    Birth, DetachedTable, FrameMeta, FrameRef, GatherBatch, Kind, Memory, PartialFolio, Unhooked,
+};
 use crate::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
 use crate::sync::Rcu;
 use crate::units::{Level, Rights, VpnRange};
@@ -159,18 +161,29 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         Ok(())
     }
 
-    /// Copies the pages of these slots that are to be copied and whose frames are shared still.
-    pub(crate) fn copy_shared(&self, slots: Range<usize>, folio: &mut PartialFolio<'_, M>) {
-        assert!(folio.is_of(self.table.tree.memory), "a block of another memory");
-        let mut wanted = slots.start;
-        while let Some(slot) = folio.next_wanted(wanted).filter(|&slot| slot < slots.end) {
-            wanted = slot + 1;
-            if let Some((leaf, false)) = self.leaf_and_whether_exclusive(slot) {
-                // SAFETY: the entry owns a mapping of the frame, which is user memory, and stays as long as
-                // the table is locked.
-                unsafe { folio.copy_part(slot, leaf.pfn) };
+    /// References to the next frames, from slot `from` on, that are to be copied and shared still, with their
+    /// slots. Nobody writes to these frames, nor frees them, as long as there are the references: who would
+    /// make one exclusive again finds that it is not the only one (`try_make_exclusive`), and copies. Moves
+    /// `from` on.
+    pub(crate) fn shared_frames<const N: usize>(
+        &self,
+        from: &mut usize,
+        folio: &PartialFolio<'_, M>,
+    ) -> [Option<(usize, FrameRef<'t, M>)>; N] {
+        let memory = self.table.tree.memory;
+        let mut next = || {
+            while let Some(slot) = folio.next_wanted(*from) {
+                *from = slot + 1;
+                // The entry keeps the frame as long as the table is locked.
+                if let Some((leaf, false)) = self.leaf_and_whether_exclusive(slot)
+                    && let Some(frame) = memory.try_get(leaf.pfn)
+                {
+                    return Some((slot, frame));
+                }
             }
-        }
+            None
+        };
+        core::array::from_fn(|_| next())
     }
 
     /// The leaf of user memory in `slot`, and whether its frame is exclusive.

@@ -66,45 +66,43 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         let mut slots = self.slots.clone();
         while let Some((slot, word)) = table.first_used(used, slots.clone()) {
             slots.start = slot + 1;
-            let leaf = match M::Format::decode(word, level) {
+            match M::Format::decode(word, level) {
                 Entry::Leaf(leaf) if leaf.owned => {
                     // Under this lock an exclusive frame stays so, and another one does not become exclusive.
                     let meta = memory.meta_of(leaf.pfn);
                     if meta.state().is_exclusive() {
-                        Some(Some((meta, leaf.pfn)))
-                    } else {
-                        match if_shared(gather) {
-                            IfShared::Add => None,
-                            IfShared::Leave => {
-                                self.table.leave_pending(slot, leaf.pfn);
-                                left.add(slot);
-                                continue;
-                            }
-                            IfShared::Put(flushed) => {
-                                self.table.put_shared(slot, leaf.pfn, flushed);
-                                continue;
-                            }
+                        table.clear_leaf(slot, word);
+                        cleared.add(slot);
+                        if !mutant!("sweep.frame-lost") {
+                            frames.add(meta, leaf.pfn);
+                            nr_frames += 1;
+                        }
+                        continue;
+                    }
+                    match if_shared(gather) {
+                        IfShared::Add => {}
+                        IfShared::Leave => {
+                            self.table.leave_pending(slot, leaf.pfn);
+                            left.add(slot);
+                            continue;
+                        }
+                        IfShared::Put(flushed) => {
+                            self.table.put_shared(slot, leaf.pfn, flushed);
+                            continue;
                         }
                     }
                 }
-                Entry::Leaf(_) => Some(None),
-                _ => None,
-            };
-            let Some(exclusive) = leaf else {
-                let page = self.page(slot);
-                let other = unhook_other(self.table, slot, page, gather, &add);
-                is_any_left |= other == Other::Left;
-                nr_frames += u64::from(other == Other::HugeLeaf);
-                continue;
-            };
-            table.clear_leaf(slot, word);
-            cleared.add(slot);
-            if let Some((meta, pfn)) = exclusive
-                && !mutant!("sweep.frame-lost")
-            {
-                frames.add(meta, pfn);
-                nr_frames += 1;
+                Entry::Leaf(_) => {
+                    table.clear_leaf(slot, word);
+                    cleared.add(slot);
+                    continue;
+                }
+                _ => {}
             }
+            let page = self.page(slot);
+            let other = unhook_other(self.table, slot, page, gather, &add);
+            is_any_left |= other == Other::Left;
+            nr_frames += u64::from(other == Other::HugeLeaf);
         }
         if let Some(pages) = self.pages(cleared) {
             add(gather, Unhooked::frames(pages, frames));
@@ -182,7 +180,9 @@ impl<M: Machine> LockedTable<'_, M> {
         if let Entry::Leaf(last) = self.replace(slot, Entry::Absent) {
             note_dirty(memory.meta_of(pfn), last.dirty);
         }
-        flushed.put(memory, pfn);
+        if !mutant!("exit.shared-frame-kept") {
+            flushed.put(memory, pfn);
+        }
     }
 
     /// Clears the leaf or marker in `slot`, which maps `page`, and returns the translation to flush and free,

@@ -51,6 +51,11 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::ops::tests::teardown"),
     },
     Mutation {
+        point: "exit.shared-frame-kept",
+        wrong: "the end of a space clears entries of shared frames, and keeps their mappings",
+        test: Unit("space::tests::fork"),
+    },
+    Mutation {
         point: "gather.deferred-forgotten",
         wrong: "frames that wait in their slots are lost where a huge page is flushed before",
         test: Unit("space::tests::huge::edits"),

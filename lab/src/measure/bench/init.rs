@@ -251,7 +251,7 @@ fn first(options: &Options) -> Result<Figure, Failure> {
     let theirs = || or_note(side(smallest), &mut noted);
     let figure = paired(options, "init.first", "us", ours, "the same with 64 MiB", theirs);
     failed.and(noted)?;
-    Ok(figure.with_bar(Bar::AtMost(1.5)).with_curve("memory, GiB", points))
+    Ok(figure.with_bar(Bar::AtMost(2.5)).with_curve("memory, GiB", points))
 }
 
 /// Time until all records are written, by all CPUs, against everything before the first allocation.

@@ -8,10 +8,10 @@
 //!
 //! So what the block held before is never seen, whoever fills it. Dropped instead, the block is free again.
 
-use super::{Folio, MappedFolio};
+use super::{Folio, FrameRef, MappedFolio};
 use crate::frame::{Birth, Memory};
 use crate::machine::Machine;
-use crate::units::{Order, Pfn};
+use crate::units::Order;
 use core::fmt;
 
 /// A block that its holder owns alone, some of whose parts, frames, have been filled.
@@ -73,22 +73,21 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
         memory.is(self.folio.memory())
     }
 
-    /// Copies the bytes of a frame of the memory to a part. Those that are written meanwhile are copied as
-    /// they were before or after.
+    /// Copies the bytes of a frame to a part. Those that are written meanwhile are copied as they were before
+    /// or after.
     ///
     /// # Panics
-    /// Where there is no such part.
-    ///
-    /// # Safety
-    /// `from` is user memory of the block's memory until this returns.
-    pub unsafe fn copy_part(&mut self, part: usize, from: Pfn) {
+    /// Where there is no such part, or the frame is of another memory.
+    pub fn copy_part(&mut self, part: usize, from: &FrameRef<'_, M>) {
         self.copied.insert(part);
         self.known.insert(part);
         self.wanted.remove(part);
         let (memory, to) = (self.folio.memory(), self.folio.pfn().add(part as u64));
+        let from = from.user_frame().pfn_in(memory);
         // SAFETY: the part was just found to be one of the block (`insert` panics otherwise), which this
-        // value owns and nobody borrows from; the frame copied from is user memory, as the caller says, in
-        // which the library has no Rust object.
+        // value owns and nobody borrows from; the frame copied from is user memory of the same memory
+        // (`pfn_in` panics otherwise) as long as there is the reference, and the library has no Rust object
+        // in it.
         unsafe { memory.machine().copy(from, to, Order::BASE) };
     }
 

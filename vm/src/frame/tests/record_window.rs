@@ -245,7 +245,7 @@ fn memory_of_one_extent_asks_for_no_window() {
 #[test]
 fn random_maps_have_their_records_near_in_both_modes() {
     let (mut near, mut far) = (0, 0);
-    for seed in 0..400 {
+    for seed in 0..100 {
         let mut machine = TestMachine::with_cpus(50_000, 2);
         let mut dice = Dice(seed);
         let (mut at, mut of) = (dice.roll(3000), Vec::new());
@@ -275,7 +275,7 @@ fn random_maps_have_their_records_near_in_both_modes() {
             use_all(&memory);
         }
     }
-    assert!(near > 50_000 && far * 20 < near, "{near} pages near, {far} far");
+    assert!(near > 12_500 && far * 20 < near, "{near} pages near, {far} far");
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //!   allocate  a block                                            no lock
 //!   freeze    frames shared, no right to write ─► flush          the space's lock, as a fork has it;
 //!                                                                the table, a part at a time
-//!   copy      what was frozen, two pages at a time               the same; readers of memory go on
+//!   copy      what was frozen, eight pages at a time             the same, but no table; readers of memory
+//!                                                                go on
 //!             ▲── again, where a fault took a page meanwhile
 //!   replace   flush, huge leaf                                   the same; both tables
 //!   free      512 frames and a table                             no lock
@@ -14,8 +15,7 @@
 //! The space's lock is held as by a fork: to write for a moment, then to read. So other writers wait, and
 //! MADV_DONTNEED and MADV_FREE; faults go on, with and without the lock. A fault in the region that finds a
 //! page frozen gives the right back, and its page is copied again; it waits for the table while a few pages
-//! are frozen or two are copied, and at the end for one flush. docs/design/huge-pages.md says why nothing is
-//! lost.
+//! are frozen, and at the end for one flush. docs/design/huge-pages.md says why nothing is lost.
 
 use crate::frame::PartialFolio;
 use crate::machine::{Entry, Machine};
@@ -27,9 +27,10 @@ use crate::units::{Level, Order, VirtAddr, Vpn, VpnRange};
 use crate::vma::{CollapseLimits, CollapseRefusal, RegionCounts, Requester, VmaAttributes};
 use crate::vma::{may_collapse, pages_of, refuse_counts};
 
-/// Pages that are frozen, and copied, under one lock of their table, which faults of the region wait for.
+/// Pages that are frozen under one lock of their table, which faults of the region wait for.
 const FROZEN_AT_ONCE: usize = if cfg!(loom) { Level::ENTRIES } else { 16 };
-const COPIED_AT_ONCE: usize = if cfg!(loom) { Level::ENTRIES } else { 2 };
+/// Pages whose frames are held, and copied: a store to one of them meanwhile has to copy.
+const COPIED_AT_ONCE: usize = if cfg!(loom) { 2 } else { 8 };
 /// How often pages that faults take meanwhile are copied again, before a collapse gives up. Few where tests
 /// are to see both results.
 const ROUNDS: usize = if cfg!(any(loom, debug_assertions)) { 4 } else { 16 };
@@ -250,10 +251,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
         result?;
         let mut from = 0;
-        while let Some(first) = folio.next_wanted(from) {
-            from = first + COPIED_AT_ONCE;
-            self.with_leaves(region, |table| table.copy_shared(first..from, folio))
+        while folio.next_wanted(from).is_some() {
+            let frames = self
+                .with_leaves(region, |table| table.shared_frames::<COPIED_AT_ONCE>(&mut from, folio))
                 .ok_or(CollapseRefusal::Busy)?;
+            // Without the lock: a fault of the region waits for no copy.
+            for (slot, frame) in frames.iter().flatten() {
+                folio.copy_part(*slot, frame);
+            }
         }
         folio.zero_rest();
         Ok(())
@@ -293,7 +298,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Calls `edit` with the region's table of base pages, locked. `None` where it has none. Lets a CPU that
     /// waits for the table have it before this returns: the caller is about to lock it again.
-    fn with_leaves<R>(&self, region: VpnRange, edit: impl FnOnce(&mut LockedTable<'_, M>) -> R) -> Option<R> {
+    fn with_leaves<'s, R>(
+        &'s self,
+        region: VpnRange,
+        edit: impl FnOnce(&mut LockedTable<'s, M>) -> R,
+    ) -> Option<R> {
         let reading = self.vm.rcu.read();
         let found = walk(&self.table, region.start, Level::Pte, &reading);
         let locked = if found.table.level() == Level::Pte { found.table.lock() } else { None };
