@@ -92,6 +92,5 @@ pub(crate) use sweep::{
 pub(crate) use tests::testing;
 pub use translate::{NoTranslation, NoteUse, StaleTranslation, translate, translate_access};
 pub use tree::PageTable;
-pub(crate) use unhook::IfShared;
 pub(crate) use unlinked::UnlinkedTable;
 pub use walk::{EntryRef, is_canonical, walk, walk_cached, walk_on};

@@ -11,20 +11,9 @@
 //! that meets it waits for the edit, and `unhook` passes it over.
 
 use super::{LockedTable, SlotRun};
-use crate::frame::{Flushed, Unhooked, UnhookedFrames, note_dirty};
+use crate::frame::{Flushed, IfShared, Unhooked, UnhookedFrames, note_dirty};
 use crate::machine::{Entry, Format, Machine, Marker};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
-
-/// What becomes of a leaf whose frame others may map too.
-#[derive(Debug)]
-pub(crate) enum IfShared<'f> {
-    /// It is cleared, and added to the gather.
-    Add,
-    /// It is cleared, and its slot keeps the mapping, *pending*.
-    Leave,
-    /// It is cleared, and its mapping is put at once: no CPU translates through the table.
-    Put(&'f Flushed),
-}
 
 /// Slots from the first to the last that was added. They are added in order.
 struct Hull {

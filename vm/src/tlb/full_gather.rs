@@ -3,15 +3,15 @@
 //!
 //! Every CPU has left the space, and with it every TLB its translations (protocol P7: a CPU that is not in
 //! the mask starts empty when it comes, and none comes). So the flush that frees wait for elsewhere has
-//! nobody to reach: each part asserts that the mask is empty still, and frees; a frame that others may map too
-//! is put as its entry is cleared. The one flush of the end is that of the gather which takes the tables.
-//! Records are read again while they are in the caches, which a flush of all at once would not allow.
+//! nobody to reach: each part asserts that the mask is empty still, and frees; a frame that others may map
+//! too is put as its entry is cleared. The one flush of the end is that of the gather which takes the
+//! tables. Records are read again while they are in the caches, which a flush of all at once would not
+//! allow.
 
 use super::SpaceTlb;
-use crate::frame::{Flushed, GatherBatch, Memory, Unhooked};
+use crate::frame::{Flushed, GatherBatch, IfShared, Memory, Unhooked};
 use crate::machine::Machine;
 use crate::sync::Rcu;
-use crate::table::IfShared;
 use core::fmt;
 
 /// The clearing of all entries of a space that no CPU has loaded, nor will load.

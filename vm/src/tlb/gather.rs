@@ -28,10 +28,9 @@
 
 use super::space::Deferral;
 use super::{PendingFlush, Shootdown};
-use crate::frame::{DetachedTable, Flushed, GatherBatch, Memory, Unhooked, UnhookedLists};
+use crate::frame::{DetachedTable, Flushed, GatherBatch, IfShared, Memory, Unhooked, UnhookedLists};
 use crate::machine::Machine;
 use crate::sync::Rcu;
-use crate::table::IfShared;
 use crate::units::VpnRange;
 use crate::work::WorkerPool;
 use core::fmt;
@@ -127,8 +126,8 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         if is_left { IfShared::Leave } else { IfShared::Add }
     }
 
-    /// As [`if_shared`](Self::if_shared), of a huge leaf, which never stays in its slot: a marker does not say
-    /// how large it was. Where there is no place, what was added is flushed.
+    /// As [`if_shared`](Self::if_shared), of a huge leaf, which never stays in its slot: a marker does not
+    /// say how large it was. Where there is no place, what was added is flushed.
     pub(crate) fn if_shared_huge(&mut self) -> IfShared<'_> {
         if self.batch.is_full() {
             self.flush_now();

@@ -6,15 +6,14 @@ use super::bus::{BoundHandler, Bus, INTERRUPT};
 use super::claims::Claims;
 use super::current::{self, CpuBinding};
 use super::device;
-use super::entered::{Entered, Running};
+use super::entered::Entered;
 use super::flavour::Flavour;
 use super::helpers::Helpers;
 use super::mmu::{Borrow, Mmu};
 use super::record_window;
 use super::shared::{Owner, Shared};
 use super::stream;
-use super::tlb::{EVERYTHING, Tlb, Translation, Violation};
-use super::walker::{leaf_at, toggle_unknown};
+use super::tlb::{Tlb, Violation};
 use crate::os::membarrier::Membarrier;
 use interleaf::machine::{AccessKind, Callback, Format, Leaf, Machine, RootTable, TablePage};
 use interleaf::units::{
@@ -35,8 +34,8 @@ pub struct SoftMachine<C: Flavour, F: Format> {
     /// Dropped first. `None` in the values that handlers are called with.
     _owner: Option<Owner>,
     arena: Arena,
-    bus: Arc<Bus>,
-    cpus: Arc<[Mmu]>,
+    pub(super) bus: Arc<Bus>,
+    pub(super) cpus: Arc<[Mmu]>,
     membarrier: Membarrier,
     shared: Arc<Shared>,
     _types: PhantomData<fn() -> (C, F)>,
@@ -145,64 +144,9 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         self.shared.violations.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Passes the contents of the TLB of `cpu` to `page` and `table`: pages, and tables with the level of the
-    /// entry that pointed to them.
-    ///
-    /// # Errors
-    /// [`Running`] where another thread runs on the CPU.
-    pub fn inspect(
-        &self,
-        cpu: CpuId,
-        page: impl FnMut(Translation),
-        table: impl FnMut(Level, Pfn),
-    ) -> Result<(), Running> {
-        let (line, me) = (self.bus.line(cpu), current::thread_number());
-        // Owning the run queue keeps others from entering meanwhile.
-        let queued = line.queue.try_acquire();
-        let entered = queued && line.try_occupy(me);
-        if !entered && !line.is_occupied_by(me) {
-            if queued {
-                line.queue.release();
-            }
-            return Err(Running(cpu));
-        }
-        let mmu = &self.cpus[cpu.index()];
-        assert!(!mmu.borrowed.get(), "a TLB is inspected from inside of it");
-        // A copy, so that the callbacks may call anything. SAFETY: this thread occupies the CPU, as asked
-        // above, thus no other touches its TLB; nor is this thread inside of `with_mmu`, as just checked.
-        let tlb = unsafe { (*mmu.tlb.get()).clone() };
-        if entered {
-            line.vacate();
-        }
-        if queued {
-            line.queue.release();
-        }
-        tlb.for_each_page(EVERYTHING, page);
-        tlb.for_each_table(table);
-        Ok(())
-    }
-
-    /// The root that this CPU translates through.
-    pub fn root(&self) -> Option<Pfn> {
-        self.mmu().root.get()
-    }
-
-    /// The entry of a page in the tables that this CPU translates through, if it is a leaf. The TLB is not
-    /// asked, and nothing is marked accessed.
-    pub fn leaf_at(&self, page: Vpn) -> Option<Leaf> {
-        leaf_at(self, (F::ROOT, self.root()?), page)
-    }
-
-    /// Makes the absent entry of a page one of a kind that the library does not know, as another system that
-    /// edits the same tables might, or makes it absent again. `false` where the entry is neither. For tests
-    /// of the library's answer.
-    pub fn toggle_unknown(&self, page: Vpn) -> bool {
-        self.root().is_some_and(|root| toggle_unknown(self, root, page))
-    }
-
     /// The part of the machine that belongs to the CPU of this thread.
     #[inline]
-    fn mmu(&self) -> &Mmu {
+    pub(super) fn mmu(&self) -> &Mmu {
         let CpuBinding { machine, cpu } = current::binding();
         assert!(machine == self.bus.id(), "this thread does not run on this machine");
         &self.cpus[cpu.index()]

@@ -24,6 +24,7 @@ mod entered;
 pub mod flavour;
 mod harness;
 mod helpers;
+mod inspect;
 mod machine;
 mod memory;
 mod mmu;

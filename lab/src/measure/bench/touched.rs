@@ -1,8 +1,8 @@
-//! Loops that touch the entries and records of as many pages as a fork, an exit or a munmap does, and do nothing
-//! else: no code that has to be right can take less.
+//! Loops that touch the entries and records of as many pages as a fork, an exit or a munmap does, and do
+//! nothing else: no code that has to be right can take less.
 //!
-//! An entry is a word, a record has 32 bytes. Each loop changes a record by one locked instruction, as whoever
-//! shares frames with CPUs that take references without a lock must, and entries by plain stores.
+//! An entry is a word, a record has 32 bytes. Each loop changes a record by one locked instruction, as must
+//! whoever shares frames with CPUs that take references without a lock, and entries by plain stores.
 
 use crate::os::memory::prefer_huge_pages;
 use std::hint::black_box;

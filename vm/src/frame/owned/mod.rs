@@ -9,7 +9,8 @@
 //! | `frame_ref` | [`FrameRef`], [`MappedFrame`], [`PinnedFrame`]: counted references to user memory |
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |
 //! | `page_node` | [`RootSlot`], [`PageSlot`]: slots of page indexes, which own frames and nodes |
-//! | `unhooked` | [`Unhooked`]: a cleared translation; [`GatherBatch`], [`Flushed`]: what waits for a flush |
+//! | `unhooked` | [`Unhooked`]: a cleared translation; [`GatherBatch`]: what waits for a flush |
+//! | `flushed` | [`Flushed`]: the proof of it; [`IfShared`]: what becomes of frames that others may map too |
 //! | `unhooked_lists` | [`UnhookedLists`]: what several workers have unhooked |
 //!
 //! A value is a reference to its [`Memory`](super::Memory) and a frame number. Numbers alone own nothing:
@@ -24,6 +25,7 @@
 //!
 //! `into_pfn` gives ownership up and leaks the frame, and the `unsafe` `from_pfn` takes it back.
 
+mod flushed;
 mod folio;
 mod frame_ref;
 mod mapped_folio;
@@ -34,6 +36,7 @@ mod table_frame;
 mod unhooked;
 mod unhooked_lists;
 
+pub(crate) use flushed::{Flushed, IfShared};
 pub use folio::Folio;
 pub(crate) use frame_ref::UserFrame;
 pub use frame_ref::{FrameRef, MappedFrame, PinnedFrame};
@@ -44,5 +47,5 @@ pub(crate) use partial_folio::PartialFolio;
 pub use single::{Frame, ZeroedFrame};
 pub use table_frame::{DetachedTable, TableFrame};
 pub use unhooked::Unhooked;
-pub(crate) use unhooked::{Flushed, GatherBatch, UnhookedFrames, note_dirty};
+pub(crate) use unhooked::{GatherBatch, UnhookedFrames, note_dirty};
 pub(crate) use unhooked_lists::UnhookedLists;

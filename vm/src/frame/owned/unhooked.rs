@@ -9,7 +9,7 @@
 //! *pending*, until the batch is flushed: in tables that were detached the batch finds them, in others the
 //! writer, which has a [`Flushed`] to put them.
 
-use super::{DetachedTable, MappedFrame};
+use super::{DetachedTable, Flushed, MappedFrame};
 use crate::frame::free::cached_word;
 use crate::frame::{FrameMeta, Init, Kind, Memory, SLOTS_PER_PART};
 use crate::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
@@ -246,7 +246,7 @@ impl GatherBatch {
         }
         flush();
         self.free(memory, rcu);
-        Flushed(())
+        Flushed::after_flush()
     }
 
     /// Whether it holds nothing but exclusive frames.
@@ -329,17 +329,6 @@ pub(super) fn free_exclusive<M: Machine>(memory: &Memory<'_, M>, mut next: Optio
         }
     }
     memory.free_batch(&batch[..len]);
-}
-
-/// Proof that a batch was flushed, for the edit that added to it.
-#[derive(Debug)]
-pub(crate) struct Flushed(());
-
-impl Flushed {
-    /// Puts the mapping that a slot held pending, left there by the edit that was flushed.
-    pub fn put<M: Machine>(&self, memory: &Memory<'_, M>, pfn: Pfn) {
-        memory.put_mapping(pfn);
-    }
 }
 
 /// Clears the slots of a detached table, and puts the frames of those that are pending or, in a table of base

@@ -31,11 +31,10 @@ use crate::frame::Init;
 use crate::frame::record::shared_block::{COUNT, MOST_MAPPINGS};
 use crate::frame::record::{Birth, FrameState, Kind};
 use crate::machine::Cpu;
+use crate::sync::RawSpinLock;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use crate::sync::{RawSpinLock, RcuHead};
 use crate::units::{Level, Pfn};
 use core::fmt;
-use core::ptr::NonNull;
 
 /// The record of one frame. See the module for its fields.
 #[repr(C, align(32))]
@@ -371,24 +370,7 @@ impl<C: Cpu> FrameMeta<C> {
     pub(in crate::frame) fn set_slab_word(&self, word: u32) {
         self.word.store(word, Relaxed);
     }
-
-    /// Marks a detached table as retired. `false` where it is attached, not a table, or retired already.
-    pub(in crate::frame) fn retire(&self) -> bool {
-        self.step(FrameState::retired).is_some()
-    }
-
-    /// Clears the mark of a retired table: its grace period is over. `false` where it had none.
-    pub(in crate::frame) fn unretire(&self) -> bool {
-        self.step(FrameState::unretired).is_some()
-    }
-
-    /// The RCU head in the link of a retired table.
-    pub(in crate::frame) fn retire_head(&self) -> NonNull<RcuHead> {
-        NonNull::from(&self.link).cast()
-    }
 }
-
-const _: () = assert!(size_of::<RcuHead>() <= 16 && align_of::<RcuHead>() <= 8);
 
 impl<C: Cpu> fmt::Debug for FrameMeta<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

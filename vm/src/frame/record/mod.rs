@@ -15,6 +15,7 @@ mod birth;
 mod block;
 mod extent;
 mod meta;
+mod retired;
 mod shared_block;
 mod state;
 mod table;

@@ -1,6 +1,6 @@
 //! One CPU for each thread, by number.
 
-use super::machine::InterruptLines;
+use super::interrupt_lines::InterruptLines;
 use crate::machine::{Context, Cpu, Irq};
 use crate::units::CpuId;
 use core::cell::{Cell, RefCell};

@@ -1,11 +1,14 @@
 //! A machine of ordinary memory for unit tests.
 
 use super::barrier::barrier;
+use super::interrupt_lines::{InterruptLines, Program};
 use super::mmu::Mmu;
 use super::record_window::{self, RecordWindows};
 use super::{TestCpu, TestFormat, cpu};
 use crate::machine::{Callback, Cpu, Format, Leaf, Machine, RootTable, TablePage};
-use crate::sync::atomic::{AtomicUsize, Ordering::*};
+#[cfg(loom)]
+use crate::sync::atomic::AtomicUsize;
+use crate::sync::atomic::Ordering::*;
 use crate::units::{
     Access, CpuId, CpuMask, NodeId, Order, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
 };
@@ -61,36 +64,8 @@ unsafe impl<F: Format> Sync for TestMachine<F> {}
 // SAFETY: as above.
 unsafe impl<F: Format> Send for TestMachine<F> {}
 
-type Program = Arc<dyn Fn() + Send + Sync>;
-
 /// Hears an event: the CPU, the event's name and value.
 pub type Listener = Box<dyn Fn(CpuId, &'static str, u64) + Send>;
-
-/// The interrupts of a machine's CPUs.
-pub(super) struct InterruptLines {
-    /// 1 while the CPU has an interrupt to handle. The swap to 0 pairs with the sender's swap to 1.
-    pending: Vec<AtomicUsize<TestCpu>>,
-    /// The handler, with the machine, which does not move meanwhile.
-    handler: Mutex<Option<Program>>,
-}
-
-impl InterruptLines {
-    /// Whether the CPU has an interrupt that it has not handled.
-    pub(super) fn is_pending(&self, cpu: u32) -> bool {
-        self.pending.get(cpu as usize).is_some_and(|pending| pending.load(Relaxed) != 0)
-    }
-
-    /// Runs the handler if this CPU was interrupted.
-    pub(super) fn handle(&self, cpu: u32) {
-        if !self.is_pending(cpu) || self.pending[cpu as usize].swap(0, AcqRel) == 0 {
-            return;
-        }
-        let handler = self.handler.lock().unwrap().clone();
-        if let Some(handler) = handler {
-            handler();
-        }
-    }
-}
 
 impl TestMachine {
     /// A machine with one CPU and `nr_frames` zeroed frames.
@@ -117,11 +92,10 @@ impl<F: Format> TestMachine<F> {
         let arena =
             NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
         forget(arena, layout.size());
-        let pending = (0..nr_cpus).map(|_| AtomicUsize::new(0)).collect();
         Self {
             arena,
             layout,
-            lines: Arc::new(InterruptLines { pending, handler: Mutex::new(None) }),
+            lines: Arc::new(InterruptLines::new(nr_cpus)),
             claims: Mutex::new(Vec::new()),
             program: Mutex::new(None),
             cpus_per_node: AtomicU32::new(u32::MAX),
@@ -241,7 +215,7 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
     type Format = F;
 
     fn nr_cpus(&self) -> u32 {
-        self.lines.pending.len() as u32
+        self.lines.nr_cpus()
     }
 
     fn window(&self, at: PhysAddr) -> NonNull<u8> {
@@ -349,14 +323,12 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
     }
 
     unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
-        *self.lines.handler.lock().unwrap() = handler.map(|callback| self.caller(callback));
+        self.lines.set_handler(handler.map(|callback| self.caller(callback)));
     }
 
     fn interrupt(&self, targets: &CpuMask) {
         for cpu in targets.iter() {
-            if let Some(pending) = self.lines.pending.get(cpu.index()) {
-                pending.swap(1, AcqRel);
-            }
+            self.lines.raise(cpu);
         }
         #[cfg(loom)]
         super::sleepers::wake_interrupted(targets);

@@ -8,6 +8,7 @@ mod cpu;
 #[path = "tests/defaults.rs"]
 mod defaults;
 mod format;
+mod interrupt_lines;
 #[cfg(loom)]
 mod leak;
 mod machine;

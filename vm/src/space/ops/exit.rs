@@ -5,10 +5,11 @@
 //! without a flush: there is nobody to flush. With helpers, the leaves of each large mapping are cleared by a
 //! job over its pages before. The one flush is that of the tables.
 
+use crate::frame::IfShared;
 use crate::machine::Machine;
 use crate::space::edit::{VmaEdit, part_pages};
 use crate::space::{AddressSpace, RangeGuard};
-use crate::table::{IfShared, SlotRun, sweep};
+use crate::table::{SlotRun, sweep};
 use crate::tlb::{FullGather, FullPart};
 use crate::units::{Level, Vpn, VpnRange};
 use crate::work::{Chunk, Job, WorkerPool};

@@ -6,7 +6,7 @@
 //! is accounted for.
 
 use super::world::*;
-use crate::frame::Unhooked;
+use crate::frame::{IfShared, Unhooked};
 use crate::machine::testing::{TestMachine, ThreeLevels, TwoLevels};
 use crate::machine::{Format, Machine};
 use crate::space::edit::VmaEdit;
@@ -16,7 +16,7 @@ use crate::space::fault::prepare::Prepared;
 use crate::space::*;
 use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::table::{IfShared, SlotRun, sweep};
+use crate::table::{SlotRun, sweep};
 use crate::units::{Access, Vpn, VpnRange};
 use crate::vma::Vma;
 

@@ -1,6 +1,7 @@
 //! Transparent huge pages: who gets one, what splits it, and that contents are what they were.
 
 mod collapse;
+mod collapse_steps;
 mod edits;
 mod faults;
 mod flush;
