@@ -92,7 +92,7 @@ impl<C: Cpu> LastHits<C> {
         self.table.source.store(0, Relaxed);
     }
 
-    /// A table of the lowest level: the region that it covers, and its frame.
+    /// A table of one of the two lowest levels: the region that it covers, and its frame.
     #[inline(always)]
     pub fn table(&self) -> &LastHit<C, 2> {
         &self.table

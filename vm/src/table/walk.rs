@@ -146,7 +146,8 @@ unsafe fn step_below<'r, 't, M: Machine>(
 }
 
 /// As [`walk`] down to level `Pte`, by way of the table in which this CPU's last walk ended: a walk to a
-/// neighbour of the page starts, and ends, there.
+/// neighbour of the page starts, and ends, there; one to a neighbour of a huge page, or of a page without a
+/// table, starts at the table above.
 ///
 /// A cached table may have been detached a moment ago, as after any walk; its lock tells (protocol P5:
 /// *attached*).
@@ -156,26 +157,44 @@ pub fn walk_cached<'r, 't, M: Machine>(
     vpn: Vpn,
     reading: &'r ReadGuard<'_, M::Cpu>,
 ) -> EntryRef<'r, 't, M> {
-    let region = vpn.0 >> Level::Pmd.entry_shift();
     let version = tree.hits.version();
+    let mut from_above = None;
     // A hit was cached below, under the RCU of this section, which is the tree's, as `walk` has checked then.
-    if let Some([cached, table]) = LastHit::get(reading, LastHits::table, version)
-        && cached == region
-    {
-        // SAFETY: a valid hit names a table of this tree that stays one until the section ends: see
-        // `last_hit`, whose contract `LastHit::set` below fulfils.
-        let table = unsafe { Table::at(tree, Pfn(table), Level::Pte) };
-        let slot = Level::Pte.index(vpn);
-        return EntryRef { table, slot, word: table.read(slot) };
+    if let Some([cached, table]) = LastHit::get(reading, LastHits::table, version) {
+        if cached == region_of(vpn, Level::Pte) {
+            // SAFETY: a valid hit names a table of this tree that stays one until the section ends: see
+            // `last_hit`, whose contract `LastHit::set` below fulfils. It is of the level of its region.
+            let table = unsafe { Table::at(tree, Pfn(table), Level::Pte) };
+            let slot = Level::Pte.index(vpn);
+            return EntryRef { table, slot, word: table.read(slot) };
+        }
+        from_above = (cached == region_of(vpn, Level::Pmd)).then_some(Pfn(table));
     }
-    let entry = walk(tree, vpn, Level::Pte, reading);
-    if entry.table.level() == Level::Pte {
+    let entry = match from_above {
+        // SAFETY: as above.
+        Some(table) => walk_on(unsafe { Table::at(tree, table, Level::Pmd) }, vpn, Level::Pte, reading),
+        None => walk(tree, vpn, Level::Pte, reading),
+    };
+    let level = entry.table.level();
+    if level == Level::Pte || level == Level::Pmd && from_above.is_none() {
+        let hit = [region_of(vpn, level), entry.table.pfn().0];
         // SAFETY: (1) the table was found in this tree, after the version was read and in the read section.
         // (3) All hits of this tree are cached here. (2) A table that is detached invalidates hits before
         // anybody can retire it (`LockedTable::detach`).
-        unsafe { LastHit::set(reading, LastHits::table, version, [region, entry.table.pfn().0]) };
+        unsafe { LastHit::set(reading, LastHits::table, version, hit) };
     }
     entry
+}
+
+/// A number for the pages that a table of `level` covers, among all tables of the two lowest levels.
+#[inline(always)]
+const fn region_of(vpn: Vpn, level: Level) -> u64 {
+    /// No page number has it.
+    const ABOVE: u64 = 1 << 63;
+    match level {
+        Level::Pte => vpn.0 >> Level::Pmd.entry_shift(),
+        _ => vpn.0 >> Level::Pud.entry_shift() | ABOVE,
+    }
 }
 
 /// Whether every address of the page is one that the format translates: canonical, or of so few bits.

@@ -15,10 +15,8 @@ use super::shared::{Owner, Shared};
 use super::stream;
 use super::tlb::{Tlb, Violation};
 use crate::os::membarrier::Membarrier;
-use interleaf::machine::{AccessKind, Callback, Format, Leaf, Machine, RootTable, TablePage};
-use interleaf::units::{
-    CpuId, CpuMask, CpuWords, Level, NodeId, Order, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
-};
+use interleaf::machine::{AccessKind, Callback, Format, Machine, RootTable, TablePage};
+use interleaf::units::{CpuId, CpuMask, CpuWords, NodeId, Order, Pfn, PfnRange, PhysAddr, VpnRange};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;

@@ -106,3 +106,42 @@ fn a_walk_does_not_begin_in_the_table_of_the_last_fault_once_that_is_detached() 
         assert!(found.table.lock().is_some(), "the walk ended in a detached table");
     });
 }
+
+/// A walk to a page without a table starts where the last such walk has ended: at the table above.
+#[test]
+fn a_walk_by_way_of_the_table_above_ends_where_one_from_the_root_does() {
+    with_space(|space| {
+        let region = Level::Pmd.entry_pages();
+        let base = space.map(&MapRequest::anonymous(4 * region * PAGE)).unwrap();
+        let page = |at: u64| Vpn(base.vpn().0.next_multiple_of(region) + at);
+        let write = |at| space.fault(Fault { addr: page(at).addr(), access: Access::Write }).unwrap();
+        // The first fault links the tables above, and its own; nothing is below the entries of the others.
+        write(0);
+        let same = |at| {
+            let reading = space.vm.rcu.read();
+            // The first caches the table that it ends in, the second starts there.
+            let cached = [(); 2].map(|()| walk_cached(&space.table, page(at), &reading));
+            let found = walk(&space.table, page(at), Level::Pte, &reading);
+            for cached in cached {
+                assert_eq!((cached.table.pfn(), cached.slot), (found.table.pfn(), found.slot), "page {at}");
+                assert_eq!((cached.table.level(), cached.word), (found.table.level(), found.word));
+            }
+            found.table.level()
+        };
+        for at in [region, 2 * region + 1, 1, region + 5, 3, 2 * region] {
+            assert_eq!(same(at), if at < region { Level::Pte } else { Level::Pmd }, "page {at}");
+        }
+        write(region + 7);
+        assert_eq!([same(2 * region), same(region), same(2 * region)], [Level::Pmd, Level::Pte, Level::Pmd]);
+        // The table above is detached with the last mapping, and its hit is none any more.
+        let above = {
+            let reading = space.vm.rcu.read();
+            walk_cached(&space.table, page(2 * region), &reading).table.pfn()
+        };
+        space.unmap(base, 4 * region * PAGE).unwrap();
+        let reading = space.vm.rcu.read();
+        let found = walk_cached(&space.table, page(2 * region), &reading);
+        assert_ne!(found.table.pfn(), above, "the walk ended in a detached table");
+        assert!(found.table.lock().is_some());
+    });
+}
