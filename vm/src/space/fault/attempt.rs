@@ -253,21 +253,20 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     ) -> Result<Walked<'a, 's, M>, Result<(), Fallback>> {
         let mut entry = walk_cached(&self.space.table, self.page, self.reading);
         while entry.table.level() != Level::Pte {
+            let is_load = access != Access::Write && huge == HugeUse::Whole;
+            if is_load
+                && entry.entry() == Entry::Absent
+                && map_known_huge_zero(self.space, self.vma, self.page, &entry.table, self.reading)
+            {
+                return Err(Ok(()));
+            }
             if let Some(size) = self.vma.pool_size()
                 && entry.table.level() == size.level()
             {
                 return Ok(Walked::Pool(entry, size));
             }
             match entry.entry() {
-                Entry::Absent => {
-                    let is_load = access != Access::Write && huge == HugeUse::Whole;
-                    if P::IS_SPECULATIVE
-                        && is_load
-                        && map_known_huge_zero(self.space, self.vma, self.page, &entry.table, self.reading)
-                    {
-                        return Err(Ok(()));
-                    }
-                }
+                Entry::Absent => {}
                 Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Err(Fallback::EntryBusy)),
                 Entry::Marker(Marker::PendingFree(_)) => return Err(Err(Fallback::EntryPending)),
                 Entry::Leaf(leaf) if leaf.owned => return Ok(Walked::Huge(entry, HugeOwner::Block)),
