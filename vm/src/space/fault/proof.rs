@@ -8,9 +8,6 @@ use crate::vma::{Vma, same_for_fault};
 
 /// Why a mapping may be trusted.
 pub trait Proof<M: Machine> {
-    /// Whether no lock of the space is held: then short cuts are worth their registers.
-    const IS_SPECULATIVE: bool = false;
-
     /// The mapping to use, asked under the lock of the table where the entry is installed: `vma`, or one
     /// that says the same of the page. `None` where neither is valid.
     fn confirm<'g>(
@@ -54,8 +51,6 @@ impl<M: Machine> Proof<M> for Locked<'_> {
 }
 
 impl<M: Machine> Proof<M> for Speculated {
-    const IS_SPECULATIVE: bool = true;
-
     #[inline(always)]
     fn confirm<'g>(
         &self,
