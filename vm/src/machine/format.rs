@@ -34,12 +34,17 @@ pub struct Leaf {
     pub owned: bool,
     /// How accesses are cached.
     pub cache: CacheType,
+    /// Whether the hardware finds a table in the frame, and walks on: one of 512 entries that show the zero
+    /// page, which any number of slots share. Software takes the entry for a leaf of zeros. Only at level
+    /// `Pmd`, not owned, never writable, and where the format [can say so](Format::SHOWS_BY_TABLE).
+    pub by_table: bool,
 }
 
 impl Leaf {
     /// A leaf that does not own its frame, not used yet, cached as memory is.
     pub const fn new(pfn: Pfn, rights: Rights) -> Self {
-        Self { pfn, rights, accessed: false, dirty: false, owned: false, cache: CacheType::WriteBack }
+        let (accessed, dirty, owned, by_table) = (false, false, false, false);
+        Self { pfn, rights, accessed, dirty, owned, cache: CacheType::WriteBack, by_table }
     }
 
     /// The leaf after a load, or a store where `dirty`: then no walker has to mark it.
@@ -133,6 +138,8 @@ impl Marker {
 /// 2. The hardware never follows a word that decodes as `Absent` or `Marker`.
 /// 3. `write_protected(encode(Entry::Leaf(leaf), l), l)` is the word of the same leaf without
 ///    `Rights::WRITE`.
+/// 4. Of a leaf [by table](Leaf::by_table) that allows something, the hardware reads a pointer to the table
+///    in `pfn`, and allows below it no more than the leaf's rights.
 pub trait Format: Sized + 'static {
     /// Name, for reports.
     const NAME: &'static str;
@@ -149,6 +156,10 @@ pub trait Format: Sized + 'static {
     /// false, a refused access makes the TLB drop what it has of the page. What decodes as `Absent` or
     /// `Marker` is never kept.
     const REMEMBERS_REFUSALS: bool;
+
+    /// Whether a leaf may be [by table](Leaf::by_table): a pointer to a table bears rights that hold for all
+    /// below it, an accessed bit that hardware sets or ignores, and a bit of software's.
+    const SHOWS_BY_TABLE: bool = false;
 
     /// The word for an entry of `level`.
     fn encode(entry: Entry, level: Level) -> u64;

@@ -4,7 +4,14 @@ use super::{LeafBits, LockedTable};
 use crate::frame::Kind;
 use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::sync::atomic::Ordering::*;
-use crate::units::Rights;
+use crate::units::{Level, Rights};
+
+/// The word of a leaf that stays one by table.
+#[cold]
+#[inline(never)]
+fn by_table<F: Format>(leaf: Leaf, level: Level) -> u64 {
+    F::encode(Entry::Leaf(Leaf { by_table: true, ..leaf }), level)
+}
 
 impl<M: Machine> LockedTable<'_, M> {
     /// Changes a leaf's bits in place, while the hardware may set some. `change` is called with the leaf as
@@ -43,7 +50,11 @@ impl<M: Machine> LockedTable<'_, M> {
             if (bits.rights - leaf.rights).contains(Rights::WRITE) && !self.may_be_writable(leaf) {
                 bits.rights -= Rights::WRITE;
             }
-            Some(M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, leaf.owned)), level))
+            let changed = bits.leaf(leaf.pfn, leaf.owned);
+            if leaf.by_table {
+                return Some(by_table::<M::Format>(changed, level));
+            }
+            Some(M::Format::encode(Entry::Leaf(changed), level))
         };
         let (old, changed) = if mutant!("table.adjusted-by-store") {
             let old = self.read(slot);
@@ -67,7 +78,8 @@ impl<M: Machine> LockedTable<'_, M> {
     fn may_be_writable(&self, leaf: Leaf) -> bool {
         let memory = self.table.tree.memory;
         if !leaf.owned {
-            return !memory.is_zero_page(leaf.pfn);
+            let is_zero = leaf.by_table && !mutant!("zero.table-made-writable");
+            return !is_zero && !memory.is_zero_page(leaf.pfn);
         }
         let state = memory.meta_of(leaf.pfn).state();
         let is_shared = state.kind() == Kind::User && !state.is_exclusive();

@@ -40,6 +40,6 @@ impl LeafBits {
     #[inline(always)]
     pub(super) fn leaf(self, pfn: Pfn, owned: bool) -> Leaf {
         let Self { rights, accessed, dirty, cache } = self;
-        Leaf { pfn, rights, accessed, dirty, owned, cache }
+        Leaf { pfn, rights, accessed, dirty, owned, cache, by_table: false }
     }
 }

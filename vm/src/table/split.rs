@@ -95,7 +95,7 @@ pub(crate) struct SplitLeaf {
 /// Calls `put`, which fills a slot of a table that no walk reaches yet. Models look at the first and last
 /// slots of a split only: there are too many for a step each.
 #[inline(always)]
-fn fill(part: usize, put: impl FnOnce()) {
+pub(super) fn fill(part: usize, put: impl FnOnce()) {
     #[cfg(loom)]
     if (2..Level::ENTRIES - 2).contains(&part) {
         return crate::sync::privately(put);

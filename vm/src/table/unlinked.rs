@@ -109,6 +109,19 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         Some((self.frame.take()?, self.used))
     }
 
+    /// Has `keep` take the frame for good, with what was put into the table; `Err` with the table where it
+    /// does not.
+    pub(super) fn give_up<R>(
+        mut self,
+        keep: impl FnOnce(TableFrame<'m, M>) -> Result<R, TableFrame<'m, M>>,
+    ) -> Result<R, Self> {
+        let Some(frame) = self.frame.take() else { return Err(self) };
+        keep(frame).map_err(|frame| {
+            self.frame = Some(frame);
+            self
+        })
+    }
+
     /// Clears `slot`, and takes back the mapping that a leaf owns.
     fn take(&self, words: Words<'_, M::Cpu>, slot: usize) {
         let word = words.at(slot).load(Relaxed);

@@ -134,7 +134,11 @@ fn check_leaf<M: Machine>(
             format!("{leaf:?} is not the given frame {due:?}")
         });
     }
-    if level == Level::Pmd && memory.is_huge_zero(leaf.pfn) {
+    if leaf.by_table {
+        let is_its = level == Level::Pmd && memory.is_zero_table(leaf.pfn);
+        require(is_its, || format!("{leaf:?} shows a table that is not one of zeros"))?;
+    }
+    if level == Level::Pmd && (leaf.by_table || memory.is_huge_zero(leaf.pfn)) {
         require(vma.is_private_anonymous() && !leaf.owned, || {
             format!("the huge zero page is owned: {leaf:?}")
         })?;

@@ -31,10 +31,10 @@ const LINUX_TABLES: f64 = 4096.0 / (2 * MIB) as f64;
 
 fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let touched = options.size(200 * MIB, 16 * MIB);
-    let read = measure(Program::Read, ZeroPage::Huge, touched)?.unwrap_or_default();
-    let small = measure(Program::Read, ZeroPage::Small, touched)?.unwrap_or_default();
+    let read = measure(Program::Read, ZeroPage::Huge, touched)?;
+    let small = measure(Program::Read, ZeroPage::Small, touched)?;
     let large = options.size(8 * GIB, GIB);
-    let tables = measure(Program::Read, ZeroPage::Huge, large)?.unwrap_or_default().table_bytes as f64;
+    let tables = measure(Program::Read, ZeroPage::Huge, large)?.table_bytes as f64;
     let LibraryRow { frames, faults, table_bytes, .. } = read;
     let nr_tables = (table_bytes / PAGE) as f64;
     Ok(vec![

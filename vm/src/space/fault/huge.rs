@@ -122,7 +122,9 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         }
         let is_store = access == Access::Write;
         match space.vm.zero_page {
-            ZeroPagePolicy::Huge if !is_store => return self.map_huge_zero(entry, order, prepared),
+            ZeroPagePolicy::Huge | ZeroPagePolicy::Virtual if !is_store => {
+                return self.map_huge_zero(entry, order, prepared);
+            }
             ZeroPagePolicy::Small if !is_store => return Ok(false),
             _ => {}
         }

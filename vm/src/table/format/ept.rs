@@ -119,7 +119,7 @@ fn decode_leaf(word: u64, pfn: Pfn, rights: Rights) -> Leaf {
         _ => CacheType::Device,
     };
     let (accessed, dirty) = (word & ACCESSED != 0, word & DIRTY != 0);
-    Leaf { pfn, rights, accessed, dirty, owned: word & NOT_OWNED == 0, cache }
+    Leaf { pfn, rights, accessed, dirty, owned: word & NOT_OWNED == 0, cache, by_table: false }
 }
 
 #[inline(always)]

@@ -12,12 +12,14 @@ const CACHE_SHIFT: u32 = 3;
 const CACHE: u64 = 3 << CACHE_SHIFT;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
-/// In `Pmd` and `Pud` entries: a leaf.
+/// In `Pmd` and `Pud` entries: a leaf. Clear in a leaf by table.
 const PAGE_SIZE: u64 = 1 << 7;
 /// In words that are not present: a leaf without rights. The bit is Global in present ones.
 const NO_RIGHTS: u64 = 1 << 8;
 /// Software: the entry does not own a mapping of its frame.
 const NOT_OWNED: u64 = 1 << 9;
+/// Software, in `Pmd` entries: a leaf by table. The processor reads a pointer to the table.
+const BY_TABLE: u64 = 1 << 10;
 const NO_EXECUTE: u64 = 1 << 63;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 /// In words that are neither present nor without rights: kind of marker; its payload lies as frames do.
@@ -38,6 +40,7 @@ impl<const FIVE: bool> Format for X86<FIVE> {
     const ADDRESS_BITS: u32 = if FIVE { 57 } else { 48 };
     /// A page fault invalidates what the TLB has of the address.
     const REMEMBERS_REFUSALS: bool = false;
+    const SHOWS_BY_TABLE: bool = true;
 
     #[inline(always)]
     fn encode(entry: Entry, level: Level) -> u64 {
@@ -58,7 +61,7 @@ impl<const FIVE: bool> Format for X86<FIVE> {
                 _ if word & NO_RIGHTS != 0 => Entry::Leaf(decode_leaf(word, pfn, Rights::empty())),
                 _ => Entry::Marker(decode_marker(word)),
             }
-        } else if level == Level::Pte || (word & PAGE_SIZE != 0 && level.leaf_size().is_some()) {
+        } else if level == Level::Pte || (word & leaf_bits(level) != 0 && level.leaf_size().is_some()) {
             Entry::Leaf(decode_leaf(word, pfn, rights(word)))
         } else {
             Entry::Table(pfn)
@@ -88,6 +91,12 @@ fn decode_marker(word: u64) -> Marker {
     if encode_marker(marker) == word { marker } else { Marker::Unknown }
 }
 
+/// The bits of which a present word above `Pte` has one, if it is a leaf.
+#[inline(always)]
+const fn leaf_bits(level: Level) -> u64 {
+    if matches!(level, Level::Pmd) { PAGE_SIZE | BY_TABLE } else { PAGE_SIZE }
+}
+
 #[inline(always)]
 fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
@@ -98,7 +107,7 @@ fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
     };
     let used = bit(leaf.accessed, ACCESSED) | bit(leaf.dirty, DIRTY);
     let kept = leaf.pfn.addr().0 | used | cache | bit(!leaf.owned, NOT_OWNED);
-    let size = bit(level != Level::Pte, PAGE_SIZE);
+    let size = if leaf.by_table { BY_TABLE } else { bit(level != Level::Pte, PAGE_SIZE) };
     if !leaf.rights.contains(Rights::READ) {
         return kept | size | NO_RIGHTS;
     }
@@ -117,7 +126,8 @@ fn decode_leaf(word: u64, pfn: Pfn, rights: Rights) -> Leaf {
         _ => CacheType::Device,
     };
     let (accessed, dirty) = (word & ACCESSED != 0, word & DIRTY != 0);
-    Leaf { pfn, rights, accessed, dirty, owned: word & NOT_OWNED == 0, cache }
+    let (owned, by_table) = (word & NOT_OWNED == 0, word & BY_TABLE != 0);
+    Leaf { pfn, rights, accessed, dirty, owned, cache, by_table }
 }
 
 #[inline(always)]

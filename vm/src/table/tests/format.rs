@@ -25,6 +25,7 @@ pub(super) fn leaves<F: Format>() -> impl Iterator<Item = Leaf> {
             dirty: bits & 2 == 2,
             owned: bits & 4 == 4,
             cache: [CacheType::WriteBack, CacheType::WriteCombining, CacheType::Device][bits / 8],
+            by_table: false,
         })
     })
 }
@@ -131,6 +132,7 @@ fn known_words_of_x86_mean_what_the_manual_says() {
         dirty: true,
         owned: true,
         cache: CacheType::WriteBack,
+        by_table: false,
     };
     assert_eq!(X86_64::decode(word, Level::Pte), Entry::Leaf(leaf));
     assert_eq!(X86_64::decode(0x1000 | 0x67, Level::Pmd), Entry::Table(Pfn(1)));

@@ -21,3 +21,5 @@ pub(crate) mod testing;
 mod walkers;
 #[cfg(not(loom))]
 mod walks;
+#[cfg(not(loom))]
+mod zero_table;

@@ -16,7 +16,13 @@ const ZERO: [Counter; 4] = [
     Counter::NrAnonTransparentHugepages,
 ];
 
-fn with_zero(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
+/// Runs the test with the huge zero page, and with a table in its place.
+fn with_zero(test: impl Fn(&TestVm<'_>, TestSpace<'_>)) {
+    with_the_page(&test);
+    with_policies(10 * HUGE, (HugePolicy::Always, ZeroPagePolicy::Virtual), test);
+}
+
+fn with_the_page(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
     with_policies(10 * HUGE, (HugePolicy::Always, ZeroPagePolicy::Huge), test);
 }
 
@@ -38,7 +44,7 @@ fn load(space: &TestSpace<'_>, page: u64) {
 #[test]
 fn loads_of_untouched_memory_map_one_page_and_no_table_below() {
     for path in [Path::Speculative, Path::Locked] {
-        with_zero(|vm, space| {
+        with_the_page(|vm, space| {
             let space = AddressSpace::new(vm, *space.layout(), path).unwrap();
             map(&space, 0, 8 * HUGE);
             let before = vm.memory().stats().allocated();
@@ -63,7 +69,7 @@ fn loads_of_untouched_memory_map_one_page_and_no_table_below() {
 
 #[test]
 fn it_is_one_for_all_spaces_goes_with_the_last_and_comes_back() {
-    with_zero(|vm, space| {
+    with_the_page(|vm, space| {
         let other = space_of(vm);
         for space in [&space, &other] {
             map(space, 0, 2 * HUGE);
@@ -156,7 +162,7 @@ fn without_a_block_a_store_leaves_small_zero_pages_around_it() {
 
 #[test]
 fn without_memory_for_it_a_load_gets_the_small_one() {
-    with_zero(|vm, space| {
+    with_the_page(|vm, space| {
         map(&space, 0, 2 * HUGE);
         let taken: Vec<_> = core::iter::from_fn(|| {
             vm.memory().alloc(crate::units::Order::HUGE, crate::frame::AllocRequest::DIRTY)
@@ -253,7 +259,7 @@ fn discarding_all_of_it_leaves_nothing() {
 
 #[test]
 fn a_child_maps_it_too_and_keeps_it_when_its_parent_ends() {
-    with_zero(|vm, space| {
+    with_the_page(|vm, space| {
         map(&space, 0, 4 * HUGE);
         load(&space, 3);
         load(&space, 2 * HUGE);
