@@ -1,5 +1,5 @@
 //! The table of zeros: 512 entries that show the zero page, for slots that show it
-//! [by table](crate::machine::Leaf::by_table).
+//! [by table](crate::machine::LeafKind::BY_TABLE).
 //!
 //! Here is which frame it is: a word of each zone, written once. What is in it is the format's matter, so the
 //! floor above fills it. It is kept for good, so no user is counted: a frame for each node at most.
@@ -27,7 +27,8 @@ impl<C: Cpu> ZeroTableCell<C> {
 
     /// Makes `pfn` the table, unless there is one.
     fn place(&self, pfn: Pfn) -> bool {
-        self.0.compare_exchange(0, pfn.0 + 1, Release, Relaxed).is_ok()
+        let order = if mutant!("zero.table-placed-relaxed") { Relaxed } else { Release };
+        self.0.compare_exchange(0, pfn.0 + 1, order, Relaxed).is_ok()
     }
 }
 

@@ -4,14 +4,7 @@ use super::{LeafBits, LockedTable};
 use crate::frame::Kind;
 use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Level, Rights};
-
-/// The word of a leaf that stays one by table.
-#[cold]
-#[inline(never)]
-fn by_table<F: Format>(leaf: Leaf, level: Level) -> u64 {
-    F::encode(Entry::Leaf(Leaf { by_table: true, ..leaf }), level)
-}
+use crate::units::Rights;
 
 impl<M: Machine> LockedTable<'_, M> {
     /// Changes a leaf's bits in place, while the hardware may set some. `change` is called with the leaf as
@@ -25,7 +18,7 @@ impl<M: Machine> LockedTable<'_, M> {
         self.adjust_as_given(slot, |leaf| {
             let bits = change(leaf)?;
             let as_it_was = LeafBits { rights: bits.rights & leaf.rights, cache: leaf.cache, ..bits };
-            let is_bounded = !leaf.owned && !mutant!("table.given-leaf-raised");
+            let is_bounded = !leaf.owned() && !mutant!("table.given-leaf-raised");
             Some(if is_bounded { as_it_was } else { bits })
         })
     }
@@ -50,11 +43,7 @@ impl<M: Machine> LockedTable<'_, M> {
             if (bits.rights - leaf.rights).contains(Rights::WRITE) && !self.may_be_writable(leaf) {
                 bits.rights -= Rights::WRITE;
             }
-            let changed = bits.leaf(leaf.pfn, leaf.owned);
-            if leaf.by_table {
-                return Some(by_table::<M::Format>(changed, level));
-            }
-            Some(M::Format::encode(Entry::Leaf(changed), level))
+            Some(M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, leaf.kind)), level))
         };
         let (old, changed) = if mutant!("table.adjusted-by-store") {
             let old = self.read(slot);
@@ -77,8 +66,8 @@ impl<M: Machine> LockedTable<'_, M> {
     /// that others may map too. The lock of the table is held, under which an exclusive frame stays so.
     fn may_be_writable(&self, leaf: Leaf) -> bool {
         let memory = self.table.tree.memory;
-        if !leaf.owned {
-            let is_zero = leaf.by_table && !mutant!("zero.table-made-writable");
+        if !leaf.owned() {
+            let is_zero = leaf.by_table() && !mutant!("zero.table-made-writable");
             return !is_zero && !memory.is_zero_page(leaf.pfn);
         }
         let state = memory.meta_of(leaf.pfn).state();

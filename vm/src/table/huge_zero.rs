@@ -7,7 +7,7 @@
 
 use super::{LeafBits, LockedTable, PageTable};
 use crate::frame::{NoHugeZero, Priority, Taken};
-use crate::machine::{Entry, Format, Leaf, Machine};
+use crate::machine::{Entry, Format, Leaf, LeafKind, Machine};
 use crate::units::{Level, Pfn, Rights};
 
 /// What shows 2 MiB of zeros by one entry.
@@ -17,6 +17,17 @@ pub(crate) enum HugeZeroKind {
     Page,
     /// A table of small zero pages.
     Table,
+}
+
+impl HugeZeroKind {
+    /// The kind of the leaves.
+    #[inline(always)]
+    const fn of_leaf(self) -> LeafKind {
+        match self {
+            Self::Page => LeafKind::NOT_OWNED,
+            Self::Table => LeafKind::BY_TABLE,
+        }
+    }
 }
 
 /// A huge zero page, by its first frame, or the table that shows one.
@@ -29,7 +40,7 @@ pub(crate) struct HugeZero {
 impl HugeZero {
     /// What a leaf of zeros shows.
     pub fn of(leaf: Leaf) -> Self {
-        let kind = if leaf.by_table { HugeZeroKind::Table } else { HugeZeroKind::Page };
+        let kind = if leaf.by_table() { HugeZeroKind::Table } else { HugeZeroKind::Page };
         Self { kind, pfn: leaf.pfn }
     }
 
@@ -38,7 +49,7 @@ impl HugeZero {
     fn leaf(self, bits: LeafBits) -> Leaf {
         let denied = if mutant!("zero.huge-leaf-writable") { Rights::empty() } else { Rights::WRITE };
         let bits = LeafBits { rights: bits.rights - denied, ..bits };
-        Leaf { by_table: self.kind == HugeZeroKind::Table, ..bits.leaf(self.pfn, false) }
+        bits.leaf(self.pfn, self.kind.of_leaf())
     }
 }
 
@@ -53,7 +64,8 @@ impl<M: Machine> PageTable<'_, M> {
     fn zero_to_map(&self, kind: HugeZeroKind) -> Option<Pfn> {
         match kind {
             HugeZeroKind::Page => self.huge_zero.page(self.memory),
-            HugeZeroKind::Table => self.memory.zero_table(),
+            HugeZeroKind::Table if M::Format::SHOWS_BY_TABLE => self.memory.zero_table(),
+            HugeZeroKind::Table => None,
         }
     }
 
@@ -87,17 +99,18 @@ impl<M: Machine> PageTable<'_, M> {
         }
     }
 
-    /// Whether the tree may map it: it has a reference to the page, or there is such a table.
+    /// Whether the tree may map it: it has a reference to the page, or there is such a table, and the format
+    /// can show it. Elsewhere a word of such a leaf would be one of 2 MiB of frames.
     fn holds(&self, zero: HugeZero) -> bool {
         match zero.kind {
             HugeZeroKind::Page => self.huge_zero.holds(self.memory, zero.pfn),
-            HugeZeroKind::Table => self.memory.is_zero_table(zero.pfn),
+            HugeZeroKind::Table => M::Format::SHOWS_BY_TABLE && self.memory.is_zero_table(zero.pfn),
         }
     }
 
     /// Whether the leaf, in a table of `level` of this tree, maps the huge zero page, or shows one by table.
     pub(crate) fn is_huge_zero(&self, leaf: Leaf, level: Level) -> bool {
-        !leaf.owned && level == Level::Pmd && (leaf.by_table || self.memory.is_huge_zero(leaf.pfn))
+        !leaf.owned() && level == Level::Pmd && (leaf.by_table() || self.memory.is_huge_zero(leaf.pfn))
     }
 }
 
@@ -126,8 +139,8 @@ impl<M: Machine> LockedTable<'_, M> {
         let page = if is_free { self.tree().zero_to_map(kind) } else { None };
         let Some(pfn) = page else { return false };
         let denied = if mutant!("zero.known-leaf-writable") { Rights::empty() } else { Rights::WRITE };
-        let leaf = LeafBits::new(rights - denied).used(false).leaf(pfn, false);
-        self.put(slot, Entry::Leaf(Leaf { by_table: kind == HugeZeroKind::Table, ..leaf }));
+        let leaf = LeafBits::new(rights - denied).used(false).leaf(pfn, kind.of_leaf());
+        self.put(slot, Entry::Leaf(leaf));
         true
     }
 

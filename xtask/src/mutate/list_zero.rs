@@ -67,6 +67,11 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::tests::huge::zero"),
     },
     Mutation {
+        point: "zero.table-placed-relaxed",
+        wrong: "a CPU shows the table of zeros without having seen that it was filled",
+        test: Model("loom_two_cpus_that_both_want_the_table_of_zeros_show_one"),
+    },
+    Mutation {
         point: "zero.table-half-filled",
         wrong: "half of the table of zeros shows nothing",
         test: Unit("table::tests::zero_table"),

@@ -65,7 +65,7 @@ fn shows_zeros<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, ta
     let mut words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
     words.all(|word| match F::decode(word, Level::Pte) {
         Entry::Leaf(leaf) => {
-            leaf.pfn == zero && leaf.accessed && !leaf.owned && !leaf.rights.contains(Rights::WRITE)
+            leaf.pfn == zero && leaf.accessed && !leaf.owned() && !leaf.rights.contains(Rights::WRITE)
         }
         _ => false,
     })
@@ -92,7 +92,7 @@ fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Shown
                 shown.tables.insert(pfn);
             }
             // Frames that were given are not counted.
-            Seen::Entry { entry: Entry::Leaf(leaf), .. } if !leaf.owned => {}
+            Seen::Entry { entry: Entry::Leaf(leaf), .. } if !leaf.owned() => {}
             Seen::Entry { entry: Entry::Leaf(leaf), level, .. } => {
                 for frame in 0..nr_counted(system.vm.memory(), leaf, level) {
                     *shown.entries.entry(leaf.pfn.add(frame)).or_insert(0) += 1;

@@ -89,7 +89,7 @@ pub struct Tlb {
     holds_large: bool,
     /// Tables found in entries of `Pmd`, `Pud`, `P4d`: their frames.
     upper: [Set<16>; 3],
-    /// Tables found in leaves [by table](interleaf::machine::Leaf::by_table), of which a slot allows some
+    /// Tables found in leaves [by table](interleaf::machine::LeafKind::BY_TABLE), of which a slot allows some
     /// rights: frame and rights.
     shared: Set<16>,
     /// Whether one came in since everything was forgotten.

@@ -36,7 +36,7 @@ pub fn walk<C: Flavour, F: Format>(
                 table(level, next, None);
                 (level, pfn) = (level.below()?, next);
             }
-            Step::Found(leaf) if leaf.by_table => {
+            Step::Found(leaf) if leaf.by_table() => {
                 table(level, leaf.pfn, Some(leaf.rights));
                 return walk_shared(machine, leaf.pfn, leaf.rights, vpn, access);
             }

@@ -1,6 +1,6 @@
 //! Table entries for unit tests: the plainest bits that say everything.
 
-use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind, Marker};
 use crate::units::{Level, Pfn, Rights};
 
 const PRESENT: u64 = 1;
@@ -45,8 +45,8 @@ impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS>
             Entry::Leaf(leaf) => {
                 let used = (u64::from(leaf.accessed) * ACCESSED) | (u64::from(leaf.dirty) * DIRTY);
                 let rights = u64::from(leaf.rights.bits()) << RIGHTS_SHIFT;
-                let kind = (u64::from(!leaf.owned) * NOT_OWNED) | ((leaf.cache as u64) << CACHE_SHIFT);
-                let size = u64::from(!leaf.by_table) * LEAF;
+                let kind = (u64::from(!leaf.owned()) * NOT_OWNED) | ((leaf.cache as u64) << CACHE_SHIFT);
+                let size = u64::from(!leaf.by_table()) * LEAF;
                 leaf.pfn.0 << FRAME_SHIFT | used | rights | kind | size | PRESENT
             }
         }
@@ -63,13 +63,16 @@ impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS>
                 rights: Rights::from_bits_truncate((word >> RIGHTS_SHIFT) as u8 & 0xf),
                 accessed: word & ACCESSED != 0,
                 dirty: word & DIRTY != 0,
-                owned: word & NOT_OWNED == 0,
                 cache: match word >> CACHE_SHIFT & 3 {
                     0 => CacheType::WriteBack,
                     1 => CacheType::WriteCombining,
                     _ => CacheType::Device,
                 },
-                by_table: !is_leaf,
+                kind: match (is_leaf, word & NOT_OWNED == 0) {
+                    (true, true) => LeafKind::OWNED,
+                    (true, false) => LeafKind::NOT_OWNED,
+                    (false, _) => LeafKind::BY_TABLE,
+                },
             }),
         }
     }

@@ -211,7 +211,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let split = table.split_leaf(slot, frame, || vm.shootdown.flush(vm.machine, &self.tlb, cached));
         let Ok(SplitLeaf { last: leaf, has_split_block }) = split else { return };
         vm.counters.count_each([Counter::TlbFlush, Counter::TableAlloc]);
-        if leaf.owned {
+        if leaf.owned() {
             vm.count(Counter::ThpSplitPmd);
             if has_split_block {
                 vm.count(Counter::ThpSplitPage);
@@ -239,7 +239,7 @@ pub(in crate::space) fn translations_of<M: Machine>(
     pages: VpnRange,
 ) -> VpnRange {
     let is_one = match table.entry(slot) {
-        Entry::Leaf(leaf) => !leaf.by_table || mutant!("zero.table-flushed-as-leaf"),
+        Entry::Leaf(leaf) => !leaf.by_table() || mutant!("zero.table-flushed-as-leaf"),
         _ => false,
     };
     if is_one { VpnRange::new(pages.start, pages.start.add(1)) } else { pages }

@@ -235,7 +235,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Whether a slot of the run shows zeros by table.
     fn shows_by_table(&self, run: &SlotRun<'_, '_, M>) -> bool {
-        let is_by_table = |slot| matches!(run.table.entry(slot), Entry::Leaf(leaf) if leaf.by_table);
+        let is_by_table = |slot| matches!(run.table.entry(slot), Entry::Leaf(leaf) if leaf.by_table());
         self.vm.zero_page == ZeroPagePolicy::Virtual
             && run.slots.clone().any(is_by_table)
             && !mutant!("zero.table-unhooked-as-leaf")

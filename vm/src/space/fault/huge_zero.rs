@@ -61,16 +61,13 @@ pub(super) fn map_known_huge_zero<M: Machine>(
     table: &Table<'_, '_, M>,
     reading: &ReadGuard<'_, M::Cpu>,
 ) -> bool {
-    match space.vm.zero_page {
-        ZeroPagePolicy::Huge => map_known(space, vma, page, table, (HugeZeroKind::Page, reading)),
-        ZeroPagePolicy::Virtual if M::Format::SHOWS_BY_TABLE => {
-            show_known_table(space, vma, page, table, reading)
-        }
-        _ => false,
+    if space.vm.zero_page != ZeroPagePolicy::Huge {
+        return show_known_table(space, vma, page, table, reading);
     }
+    map_known(space, vma, page, table, (HugeZeroKind::Page, reading))
 }
 
-/// As [`map_known_huge_zero`], of the table of zeros.
+/// As [`map_known_huge_zero`], of the table of zeros, under the other policies.
 #[cold]
 #[inline(never)]
 fn show_known_table<M: Machine>(
@@ -80,7 +77,8 @@ fn show_known_table<M: Machine>(
     table: &Table<'_, '_, M>,
     reading: &ReadGuard<'_, M::Cpu>,
 ) -> bool {
-    map_known(space, vma, page, table, (HugeZeroKind::Table, reading))
+    kind_of::<M::Format>(space.vm.zero_page) == Some(HugeZeroKind::Table)
+        && map_known(space, vma, page, table, (HugeZeroKind::Table, reading))
 }
 
 #[inline(always)]

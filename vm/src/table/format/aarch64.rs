@@ -6,7 +6,7 @@
 //! A leaf *by table* has the bits of a leaf in the places that a table descriptor ignores, and says to the
 //! hardware what it allows in APTable, UXNTable and PXNTable.
 
-use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind, Marker};
 use crate::units::{Level, Pfn, Rights};
 
 const VALID: u64 = 1 << 0;
@@ -25,10 +25,10 @@ const NO_EXECUTE_EL1: u64 = 1 << 53;
 const NO_EXECUTE_EL0: u64 = 1 << 54;
 /// Software: a leaf that is not writable was written before.
 const WAS_DIRTY: u64 = 1 << 55;
-/// Software: the entry does not own a mapping of its frame.
-const NOT_OWNED: u64 = 1 << 56;
+/// Software: the kind of a leaf. Bit 56: the entry does not own a mapping of its frame.
+const KIND_SHIFT: u32 = 56;
 /// Software: a leaf by table. The hardware reads a table descriptor.
-const BY_TABLE: u64 = 1 << 57;
+const BY_TABLE: u64 = 1 << (KIND_SHIFT + 1);
 /// Software, in invalid words: a leaf without rights.
 const NO_RIGHTS: u64 = 1 << 58;
 /// In table descriptors: no access of EL0 below; no stores; no fetches of EL1, and of EL0.
@@ -125,9 +125,9 @@ fn denied_below(leaf: Leaf) -> u64 {
 fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
     let cache = (leaf.cache as u64) << CACHE_SHIFT;
-    let kept = leaf.pfn.addr().0 | cache | bit(leaf.accessed, ACCESS_FLAG) | bit(!leaf.owned, NOT_OWNED);
+    let kept = leaf.pfn.addr().0 | cache | bit(leaf.accessed, ACCESS_FLAG) | leaf.kind.bits() << KIND_SHIFT;
     if !leaf.rights.contains(Rights::READ) {
-        return kept | NO_RIGHTS | bit(leaf.dirty, WAS_DIRTY) | bit(leaf.by_table, BY_TABLE);
+        return kept | NO_RIGHTS | bit(leaf.dirty, WAS_DIRTY);
     }
     let write = match (leaf.rights.contains(Rights::WRITE), leaf.dirty) {
         (true, true) => DIRTY_BIT_MODIFIER,
@@ -140,8 +140,8 @@ fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
     kept | write
         | VALID
         | INNER_SHAREABLE
-        | bit(level == Level::Pte || leaf.by_table, TABLE_OR_PAGE)
-        | if leaf.by_table { BY_TABLE | denied_below(leaf) } else { 0 }
+        | bit(level == Level::Pte || leaf.by_table(), TABLE_OR_PAGE)
+        | if leaf.by_table() { denied_below(leaf) } else { 0 }
         | bit(user, EL0 | NOT_GLOBAL)
         | bit(user || !execute, NO_EXECUTE_EL1)
         | bit(!user || !execute, NO_EXECUTE_EL0)
@@ -168,6 +168,6 @@ fn leaf_of(word: u64, pfn: Pfn, rights: Rights, dirty: bool) -> Leaf {
         1 => CacheType::WriteCombining,
         _ => CacheType::Device,
     };
-    let (accessed, by_table) = (word & ACCESS_FLAG != 0, word & BY_TABLE != 0);
-    Leaf { pfn, rights, accessed, dirty, owned: word & NOT_OWNED == 0, cache, by_table }
+    let (accessed, kind) = (word & ACCESS_FLAG != 0, LeafKind::from_bits(word >> KIND_SHIFT));
+    Leaf { pfn, rights, accessed, dirty, kind, cache }
 }

@@ -8,6 +8,8 @@ mod format;
 mod loom_cached;
 #[cfg(loom)]
 mod loom_entries;
+#[cfg(loom)]
+mod loom_zero_table;
 #[cfg(not(loom))]
 mod mapper;
 #[cfg(not(loom))]

@@ -3,7 +3,7 @@
 use super::entries::memory;
 use crate::frame::{Kind, NoHugeZero, Priority, Taken};
 use crate::machine::testing::{TestFormat, TestMachine};
-use crate::machine::{Entry, Format, Leaf};
+use crate::machine::{Entry, Format, Leaf, LeafKind};
 use crate::sync::Rcu;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::table::format::{Aarch64, Ept, Sv48, X86_64, X86_64La57};
@@ -20,7 +20,11 @@ const RIGHTS: [Rights; 4] = [
 
 fn leaves() -> impl Iterator<Item = Leaf> {
     RIGHTS.into_iter().flat_map(|rights| {
-        [false, true].map(|accessed| Leaf { accessed, by_table: true, ..Leaf::new(Pfn(0x1234), rights) })
+        [false, true].map(|accessed| Leaf {
+            accessed,
+            kind: LeafKind::BY_TABLE,
+            ..Leaf::new(Pfn(0x1234), rights)
+        })
     })
 }
 
@@ -31,8 +35,8 @@ fn leaves_by_table_survive<F: Format>() {
         assert_eq!(F::decode(word, Level::Pmd), Entry::Leaf(leaf), "{} {word:#x}", F::NAME);
         assert_eq!(F::write_protected(word, Level::Pmd), word, "{} {leaf:?}", F::NAME);
         let Entry::Leaf(used) = F::decode(F::used(word, true), Level::Pmd) else { panic!("{word:#x}") };
-        assert_eq!((used.by_table, used.accessed, used.rights), (true, true, leaf.rights), "{}", F::NAME);
-        let whole = F::encode(Entry::Leaf(Leaf { by_table: false, ..leaf }), Level::Pmd);
+        assert_eq!((used.by_table(), used.accessed, used.rights), (true, true, leaf.rights), "{}", F::NAME);
+        let whole = F::encode(Entry::Leaf(Leaf { kind: LeafKind::NOT_OWNED, ..leaf }), Level::Pmd);
         assert_ne!(word, whole, "{} {leaf:?}", F::NAME);
     }
 }
@@ -86,7 +90,7 @@ fn no_leaf_and_no_pointer_to_a_table_is_taken_for_one_by_table() {
             for rights in RIGHTS {
                 let word = F::encode(Entry::Leaf(Leaf::new(Pfn(0x4_0000), rights)), level);
                 let Entry::Leaf(leaf) = F::decode(word, level) else { panic!("{word:#x}") };
-                assert!(!leaf.by_table && !leaf.owned, "{} {level:?} {leaf:?}", F::NAME);
+                assert!(!leaf.by_table() && !leaf.owned(), "{} {level:?} {leaf:?}", F::NAME);
             }
         }
     }
@@ -112,7 +116,7 @@ fn it_has_512_entries_of_zeros_to_read_and_is_there_once() {
     // SAFETY: it is a table of this memory, kept for good.
     let words = unsafe { memory.words(pfn) };
     let due = LeafBits::new(Rights::READ | Rights::USER | Rights::EXECUTE).used(false);
-    let due = due.leaf(memory.zero_frame(), false);
+    let due = due.leaf(memory.zero_frame(), LeafKind::NOT_OWNED);
     for slot in 0..Level::ENTRIES {
         let word = words.at(slot).load(Relaxed);
         assert_eq!(TestFormat::decode(word, Level::Pte), Entry::Leaf(due), "slot {slot}");

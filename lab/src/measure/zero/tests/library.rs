@@ -40,9 +40,11 @@ fn without_a_zero_page_a_program_that_writes_two_fifths_takes_more_than_twice_th
 
 #[test]
 fn comparing_halves_takes_one_fault_for_each_huge_page() {
-    let huge = rows_of(ZeroPage::Huge);
-    for program in [Program::Compare, Program::BytePerPage] {
-        let row = find(&huge, program);
-        assert_eq!((row.faults, row.huge_zero_pages, row.resident_bytes), (16, 1, 0));
+    for kind in [ZeroPage::Huge, ZeroPage::Virtual] {
+        let rows = rows_of(kind);
+        for program in [Program::Compare, Program::BytePerPage] {
+            let row = find(&rows, program);
+            assert_eq!((row.faults, row.huge_zero_pages, row.resident_bytes), (16, 1, 0));
+        }
     }
 }

@@ -2,11 +2,13 @@
 //! with the huge zero page is tested there (`zero`), with both.
 
 use super::*;
-use crate::frame::AllocRequest;
-use crate::space::{Advice, Path};
+use crate::frame::{AllocRequest, BootMap, Init, Region, RegionKind};
+use crate::space::pin::PinUse;
+use crate::space::{Advice, Collapsed, Layout, Path};
+use crate::table::format::Sv48;
 use crate::table::{LeafBits, NoteUse, Resident};
-use crate::units::Order;
-use crate::vma::VmaFlags;
+use crate::units::{NodeId, Order};
+use crate::vma::{CollapseLimits, Requester, SizePolicy, VmaFlags};
 use std::vec::Vec;
 
 type Edit<'t> = &'t dyn Fn(&TestSpace<'_>);
@@ -21,7 +23,7 @@ fn load(space: &TestSpace<'_>, page: u64) {
 
 /// Whether the page is shown by the table.
 fn is_by_table(space: &TestSpace<'_>, page: u64) -> bool {
-    leaf(space, page).is_some_and(|(leaf, covers)| leaf.by_table && !leaf.owned && covers == HUGE)
+    leaf(space, page).is_some_and(|(leaf, covers)| leaf.by_table() && !leaf.owned() && covers == HUGE)
 }
 
 #[test]
@@ -186,12 +188,76 @@ fn its_leaf_never_becomes_writable_and_stays_one_when_its_rights_change() {
         let mut table = found.table.lock().unwrap();
         for rights in [Rights::all(), Rights::empty(), Rights::READ | Rights::USER] {
             let change = |leaf| Some(LeafBits { rights, ..LeafBits::of(leaf) });
-            assert!(table.adjust_as_given(found.slot, change).is_some_and(|(leaf, _)| leaf.by_table));
+            assert!(table.adjust_as_given(found.slot, change).is_some_and(|(leaf, _)| leaf.by_table()));
             let Entry::Leaf(leaf) = table.entry(found.slot) else { panic!() };
-            assert_eq!((leaf.by_table, leaf.rights), (true, rights - Rights::WRITE));
+            assert_eq!((leaf.by_table(), leaf.rights), (true, rights - Rights::WRITE));
         }
         drop(table);
         drop(reading);
         store(&space, 3, 1);
     });
+}
+
+/// A collapse finds a huge page there, and makes one of the table that a split has left.
+#[test]
+fn a_collapse_leaves_it_and_joins_what_a_split_has_left() {
+    with_table(|vm, space| {
+        map(&space, 0, HUGE);
+        load(&space, 3);
+        let collapse = || space.collapse_region(Vpn(BASE), Requester::Program, &CollapseLimits::NONE);
+        assert_eq!(collapse(), Ok(Collapsed::Already));
+        assert!(is_by_table(&space, 3));
+        // The pin's page is memory of its own, the others are small zero pages.
+        drop(space.pin_page(Vpn(BASE + 5), PinUse::Access(Access::Write)).unwrap());
+        store(&space, 5, 7);
+        assert!(!is_by_table(&space, 3));
+        assert_eq!(collapse(), Ok(Collapsed::Copied));
+        assert!(
+            is_huge(&space, 0) && (0..HUGE).all(|page| peek(&space, page) == Some(7 * u8::from(page == 5)))
+        );
+        assert_eq!(vm.memory().zero_table_frames(), 1);
+    });
+}
+
+/// A store with no block of 2 MiB: the table of zeros becomes one of the space's own, whose slots are not
+/// absent, so no block of a size between comes there.
+#[test]
+fn sizes_between_come_to_absent_slots_and_not_to_those_of_zeros() {
+    let sizes = HugeSizes::NEVER.with(Order(4), SizePolicy::Always);
+    let blocks = |vm: &TestVm<'_>| vm.totals().get(Counter::anon_fault_alloc(Order(4)).unwrap());
+    with_sizes_and_policies(10 * HUGE, (HugePolicy::Always, ZeroPagePolicy::Virtual, sizes), |vm, space| {
+        map(&space, 0, HUGE);
+        load(&space, 3);
+        assert!(is_by_table(&space, 3));
+        let taken: Vec<_> =
+            core::iter::from_fn(|| vm.memory().alloc(Order::HUGE, AllocRequest::DIRTY)).collect();
+        store(&space, 5, 7);
+        assert_eq!((blocks(vm), peek(&space, 5), peek(&space, 6)), (0, Some(7), Some(0)));
+        assert!(!is_huge(&space, 6) && leaf(&space, 6).is_some_and(|(leaf, _)| !leaf.owned()));
+        drop(taken);
+    });
+}
+
+/// A format whose pointers to tables bear no rights shows small zero pages, by tables of each space's own.
+#[test]
+fn a_format_that_cannot_show_it_has_small_zero_pages() {
+    let machine = TestMachine::<Sv48>::of_format(4 * HUGE, 1);
+    let (start, len_bytes) = (machine.frames().start.addr(), machine.frames().len() * PAGE);
+    let region = Region { start, len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };
+    let vm = Vm::new(&machine, BootMap::new(&[region]).unwrap()).unwrap();
+    let vm = vm.with_huge_pages(HugePolicy::Always).with_zero_page(ZeroPagePolicy::Virtual);
+    for path in [Path::Speculative, Path::Locked] {
+        let space = AddressSpace::new(&vm, Layout::linux::<Sv48>(), path).unwrap();
+        let request = MapRequest { place: Place::Fixed(at(0)), ..MapRequest::anonymous(HUGE * PAGE) };
+        space.map(&request).unwrap();
+        space.fault(Fault { addr: at(3), access: Access::Read }).unwrap();
+        let reading = vm.read();
+        let found = walk(space.page_table(), Vpn(BASE + 3), Level::Pte, &reading);
+        let Entry::Leaf(leaf) = found.entry() else { panic!() };
+        assert_eq!((found.table.level(), leaf.pfn), (Level::Pte, vm.memory().zero_frame()));
+        assert!(!leaf.by_table() && !leaf.owned());
+    }
+    assert_eq!((vm.memory().zero_table_frames(), vm.memory().huge_zero_frames()), (0, 0));
+    let totals = vm.totals();
+    assert_eq!([Counter::ThpZeroPageAlloc, Counter::ThpZeroPageAllocFailed].map(|nr| totals.get(nr)), [0; 2]);
 }

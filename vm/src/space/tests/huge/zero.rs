@@ -28,13 +28,13 @@ fn with_the_page(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
 
 /// Whether a leaf of the huge zero page maps the page.
 fn is_zero(space: &TestSpace<'_>, page: u64) -> bool {
-    leaf(space, page).is_some_and(|(leaf, covers)| covers == HUGE && !leaf.owned)
+    leaf(space, page).is_some_and(|(leaf, covers)| covers == HUGE && !leaf.owned())
 }
 
 /// Whether the page is a base page of zeros that the space does not own.
 fn is_small_zero(space: &TestSpace<'_>, page: u64) -> bool {
     let zero = space.vm().memory().zero_frame();
-    leaf(space, page).is_some_and(|(leaf, covers)| covers == 1 && leaf.pfn == zero && !leaf.owned)
+    leaf(space, page).is_some_and(|(leaf, covers)| covers == 1 && leaf.pfn == zero && !leaf.owned())
 }
 
 fn load(space: &TestSpace<'_>, page: u64) {
@@ -98,7 +98,7 @@ fn a_store_replaces_it_by_a_huge_page() {
             load(&space, 3);
             load(&space, HUGE);
             store(&space, 5, 7);
-            assert!(is_huge(&space, 0) && leaf(&space, 0).unwrap().0.owned && is_zero(&space, HUGE));
+            assert!(is_huge(&space, 0) && leaf(&space, 0).unwrap().0.owned() && is_zero(&space, HUGE));
             assert_eq!(
                 (peek(&space, 5), peek(&space, 6), peek(&space, HUGE + 5)),
                 (Some(7), Some(0), Some(0))
@@ -187,7 +187,9 @@ fn the_other_policies_map_small_zero_pages_or_memory() {
             map(&space, 0, HUGE);
             load(&space, 3);
             assert_eq!((resident(&space, HUGE), counted(vm, THP)[0]), expected);
-            assert!(leaf(&space, 3).is_some_and(|(leaf, _)| leaf.owned == (policy == ZeroPagePolicy::None)));
+            assert!(
+                leaf(&space, 3).is_some_and(|(leaf, _)| leaf.owned() == (policy == ZeroPagePolicy::None))
+            );
             assert_eq!(counted(vm, ZERO)[0], 0);
         });
     }
@@ -297,7 +299,7 @@ fn a_pinned_page_is_memory_of_its_own() {
         load(&space, 3);
         let pin = space.pin_page(Vpn(BASE + 5), PinUse::Access(Access::Read)).unwrap();
         assert!(pin.pfn() != vm.memory().zero_frame() && !vm.memory().is_zero_page(pin.pfn()));
-        assert!(is_small_zero(&space, 4) && leaf(&space, 5).unwrap().0.owned);
+        assert!(is_small_zero(&space, 4) && leaf(&space, 5).unwrap().0.owned());
         drop(pin);
         let mut bytes = [1; 16];
         assert_eq!(space.copy_from(at(9), &mut bytes), Ok(16));
