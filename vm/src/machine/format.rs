@@ -176,8 +176,8 @@ impl Marker {
 /// 2. The hardware never follows a word that decodes as `Absent` or `Marker`.
 /// 3. `write_protected(encode(Entry::Leaf(leaf), l), l)` is the word of the same leaf without
 ///    `Rights::WRITE`.
-/// 4. Of a leaf [by table](LeafKind::BY_TABLE) that allows something, the hardware reads a pointer to the table
-///    in `pfn`, and allows below it no more than the leaf's rights.
+/// 4. Of a leaf [by table](LeafKind::BY_TABLE) that allows something, the hardware reads a pointer to the
+///    table in `pfn`, and allows below it no more than the leaf's rights.
 pub trait Format: Sized + 'static {
     /// Name, for reports.
     const NAME: &'static str;
@@ -195,8 +195,8 @@ pub trait Format: Sized + 'static {
     /// `Marker` is never kept.
     const REMEMBERS_REFUSALS: bool;
 
-    /// Whether a leaf may be [by table](LeafKind::BY_TABLE): a pointer to a table bears rights that hold for all
-    /// below it, an accessed bit that hardware sets or ignores, and a bit of software's.
+    /// Whether a leaf may be [by table](LeafKind::BY_TABLE): a pointer to a table bears rights that hold for
+    /// all below it, an accessed bit that hardware sets or ignores, and a bit of software's.
     const SHOWS_BY_TABLE: bool = false;
 
     /// The word for an entry of `level`.

@@ -1,10 +1,10 @@
 //! What does memory cost that is only read, with the huge zero page?
 //!
-//! Counts: the frames, faults and tables of a program of the seed that reads 200 MB, the tables of 8 GB that
-//! were read, beside the 16 MB that Linux keeps for as much (it puts a table aside for each huge entry), the
-//! faults of a program that compares two halves of 4 GB, both with the huge zero page and with one table of
-//! small zero pages in its place, and what a warm round misses, by the model of `interleaf zero`, with either.
-//! That table itself is one frame of the machine, and no program's.
+//! Counts: the frames, faults and tables of a program of the seed that reads 200 MB; the tables of 8 GB that
+//! were read, beside the 16 MB that Linux keeps for as much (it puts a table aside for each huge entry), and
+//! the faults of a program that compares two halves of 4 GB, both with the huge zero page and with one table
+//! of small zero pages in its place, which is a frame of the machine's and no program's; and what a warm
+//! round misses with either, by the model of `interleaf zero`.
 
 use super::{Bar, Benchmark, Figure, Options};
 use crate::error::Failure;
