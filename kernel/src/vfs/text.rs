@@ -102,7 +102,7 @@ pub fn enabled(to: &mut Window<'_>) -> Result {
 }
 
 pub fn use_zero_page(to: &mut Window<'_>) -> Result {
-    writeln!(to, "{}", u8::from(vm().zero_page() == ZeroPagePolicy::Huge))
+    writeln!(to, "{}", u8::from(matches!(vm().zero_page(), ZeroPagePolicy::Huge | ZeroPagePolicy::Virtual)))
 }
 
 fn kib(to: &mut Window<'_>, name: &str, kib: u64) -> Result {

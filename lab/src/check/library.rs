@@ -191,7 +191,7 @@ pub(crate) fn huge_leaves<M: Machine>(
     let leaf = |start: u64| {
         let found = walk(space.page_table(), Vpn(start / PAGE), Level::Pte, &reading);
         let Entry::Leaf(leaf) = found.entry() else { return None };
-        let kind = if leaf.owned { HugeLeaf::Own } else { HugeLeaf::Zero };
+        let kind = if leaf.owned() { HugeLeaf::Own } else { HugeLeaf::Zero };
         (found.table.level() == Level::Pmd).then_some((start, kind))
     };
     let leaves = if setting.huge.is_never() {

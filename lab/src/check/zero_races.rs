@@ -1,4 +1,5 @@
-//! Every pair of what meets at the huge zero page, run by two CPUs at once on the seeded machine.
+//! Every pair of what meets at the huge zero page, or the table in its place, run by two CPUs at once on the
+//! seeded machine.
 //!
 //! ```text
 //!   a mapping of one huge page, untouched, loaded from or stored to by both CPUs
@@ -21,7 +22,7 @@ use crate::machine::soft::{MachineConfig, SoftMachine};
 use interleaf::machine::Format;
 use interleaf::space::{Active, AddressSpace, Path, Vm};
 use interleaf::units::{CpuId, PageSize, VirtAddr};
-use interleaf::vma::HugePolicy;
+use interleaf::vma::{HugePolicy, ZeroPagePolicy};
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -106,8 +107,8 @@ const fn value_of(cpu: u64) -> u8 {
     10 + cpu as u8
 }
 
-/// Plays a pair with each seed, which decides the schedule, what was touched, the path of faults, and whether
-/// the CPUs store to one page.
+/// Plays a pair with each seed, which decides the schedule, what was touched, the path of faults, whether the
+/// CPUs store to one page, and whether there is a huge zero page or a table in its place.
 ///
 /// # Errors
 /// The first seed that went wrong.
@@ -121,7 +122,9 @@ fn scenario<F: Format>(schedule: &Schedule, pair: [Action; 2]) {
     let (setting, path) = (Setting::default(), if seed & 2 == 0 { Path::Speculative } else { Path::Locked });
     let machine = Machine::<F>::new(&MachineConfig::small(2, FRAMES)).expect("a machine");
     let entered = machine.enter(CpuId(0));
+    let policy = if seed >> 4 & 1 == 0 { ZeroPagePolicy::Huge } else { ZeroPagePolicy::Virtual };
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory").with_huge_pages(HugePolicy::Always);
+    let vm = vm.with_zero_page(policy);
     let before = vm.memory().check().expect("frames add up at the start").allocated;
     let new = || AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
     let (space, others) = (new(), [new(), new()].map(|other| RefCell::new(Some(other))));
@@ -175,7 +178,9 @@ fn scenario<F: Format>(schedule: &Schedule, pair: [Action; 2]) {
     drop((space, kept, children));
     vm.trim();
     let after = vm.memory().check().expect("frames add up at the end").allocated;
-    assert_eq!(after, before, "frames allocated before and after");
+    // The table of zeros stays.
+    let kept = vm.memory().zero_table_frames();
+    assert_eq!(after, before + kept, "frames allocated before and after");
 }
 
 fn map<F: Format>(driver: &Driver<'_, '_, Baton, F>) {

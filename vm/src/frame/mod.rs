@@ -26,7 +26,7 @@
 //! | `registry`, `held` | pool objects that are reached by a number; those that are held |
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
 //! | `huge_pool` | huge pages that are kept back from the zones: the reserved pool |
-//! | `huge_zero` | the huge zero page, and who uses it |
+//! | `huge_zero`, `zero_table` | the huge zero page, and who uses it; the table that shows one |
 //! | `reclaim` | memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
 //!
@@ -78,6 +78,7 @@ mod registry;
 mod request;
 mod slab;
 mod stats;
+mod zero_table;
 mod zone;
 
 #[cfg(all(test, not(loom)))]

@@ -29,9 +29,8 @@ pub struct Leaf {
     pub accessed: bool,
     /// Set by the hardware on a store.
     pub dirty: bool,
-    /// Whether the entry owns a mapping of the frame, which it gives up when it is cleared. Not so of the
-    /// zero page, and of frames that are not the library's: a device's, a guest's.
-    pub owned: bool,
+    /// Whose the frame is, and what the hardware finds there.
+    pub kind: LeafKind,
     /// How accesses are cached.
     pub cache: CacheType,
 }
@@ -39,7 +38,20 @@ pub struct Leaf {
 impl Leaf {
     /// A leaf that does not own its frame, not used yet, cached as memory is.
     pub const fn new(pfn: Pfn, rights: Rights) -> Self {
-        Self { pfn, rights, accessed: false, dirty: false, owned: false, cache: CacheType::WriteBack }
+        let (kind, cache) = (LeafKind::NOT_OWNED, CacheType::WriteBack);
+        Self { pfn, rights, accessed: false, dirty: false, kind, cache }
+    }
+
+    /// Whether the entry owns a mapping of the frame: see [`LeafKind::OWNED`].
+    #[inline(always)]
+    pub const fn owned(self) -> bool {
+        self.kind.0 == LeafKind::OWNED.0
+    }
+
+    /// Whether the hardware finds a table in the frame: see [`LeafKind::BY_TABLE`].
+    #[inline(always)]
+    pub const fn by_table(self) -> bool {
+        self.kind.0 & LeafKind::TABLE_BIT != 0
     }
 
     /// The leaf after a load, or a store where `dirty`: then no walker has to mark it.
@@ -50,6 +62,37 @@ impl Leaf {
     /// The leaf with another cache type.
     pub const fn cached_as(self, cache: CacheType) -> Self {
         Self { cache, ..self }
+    }
+}
+
+/// Whose the frame of a leaf is, and what the hardware finds there: two bits, as words of entries hold them.
+/// So a fault that decodes and encodes a leaf moves both at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LeafKind(u8);
+
+impl LeafKind {
+    /// The entry owns a mapping of the frame, which it gives up when it is cleared.
+    pub const OWNED: Self = Self(0);
+    /// It owns none: the zero page, and frames that are not the library's: a device's, a guest's.
+    pub const NOT_OWNED: Self = Self(1);
+    /// It owns none, and the hardware finds a table in the frame, and walks on: one of 512 entries that show
+    /// the zero page, which any number of slots share. Software takes the entry for a leaf of zeros. Only at
+    /// level `Pmd`, never writable, and where the format [can say so](Format::SHOWS_BY_TABLE).
+    pub const BY_TABLE: Self = Self(Self::TABLE_BIT | 1);
+
+    const TABLE_BIT: u8 = 2;
+
+    /// The kind of which [`bits`](Self::bits) are these; higher bits are not looked at. No kind has bit 1
+    /// alone: a leaf of it is by table, and owns nothing.
+    #[inline(always)]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits as u8 & 3)
+    }
+
+    /// Bit 0: it owns nothing. Bit 1: by table.
+    #[inline(always)]
+    pub const fn bits(self) -> u64 {
+        self.0 as u64
     }
 }
 
@@ -133,6 +176,8 @@ impl Marker {
 /// 2. The hardware never follows a word that decodes as `Absent` or `Marker`.
 /// 3. `write_protected(encode(Entry::Leaf(leaf), l), l)` is the word of the same leaf without
 ///    `Rights::WRITE`.
+/// 4. Of a leaf [by table](LeafKind::BY_TABLE) that allows something, the hardware reads a pointer to the
+///    table in `pfn`, and allows below it no more than the leaf's rights.
 pub trait Format: Sized + 'static {
     /// Name, for reports.
     const NAME: &'static str;
@@ -149,6 +194,10 @@ pub trait Format: Sized + 'static {
     /// false, a refused access makes the TLB drop what it has of the page. What decodes as `Absent` or
     /// `Marker` is never kept.
     const REMEMBERS_REFUSALS: bool;
+
+    /// Whether a leaf may be [by table](LeafKind::BY_TABLE): a pointer to a table bears rights that hold for
+    /// all below it, an accessed bit that hardware sets or ignores, and a bit of software's.
+    const SHOWS_BY_TABLE: bool = false;
 
     /// The word for an entry of `level`.
     fn encode(entry: Entry, level: Level) -> u64;

@@ -18,7 +18,7 @@ impl<M: Machine> LockedTable<'_, M> {
         self.adjust_as_given(slot, |leaf| {
             let bits = change(leaf)?;
             let as_it_was = LeafBits { rights: bits.rights & leaf.rights, cache: leaf.cache, ..bits };
-            let is_bounded = !leaf.owned && !mutant!("table.given-leaf-raised");
+            let is_bounded = !leaf.owned() && !mutant!("table.given-leaf-raised");
             Some(if is_bounded { as_it_was } else { bits })
         })
     }
@@ -43,7 +43,7 @@ impl<M: Machine> LockedTable<'_, M> {
             if (bits.rights - leaf.rights).contains(Rights::WRITE) && !self.may_be_writable(leaf) {
                 bits.rights -= Rights::WRITE;
             }
-            Some(M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, leaf.owned)), level))
+            Some(M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, leaf.kind)), level))
         };
         let (old, changed) = if mutant!("table.adjusted-by-store") {
             let old = self.read(slot);
@@ -66,8 +66,9 @@ impl<M: Machine> LockedTable<'_, M> {
     /// that others may map too. The lock of the table is held, under which an exclusive frame stays so.
     fn may_be_writable(&self, leaf: Leaf) -> bool {
         let memory = self.table.tree.memory;
-        if !leaf.owned {
-            return !memory.is_zero_page(leaf.pfn);
+        if !leaf.owned() {
+            let is_zero = leaf.by_table() && !mutant!("zero.table-made-writable");
+            return !is_zero && !memory.is_zero_page(leaf.pfn);
         }
         let state = memory.meta_of(leaf.pfn).state();
         let is_shared = state.kind() == Kind::User && !state.is_exclusive();

@@ -56,7 +56,7 @@ impl LeafCounts {
     fn add<M: Machine>(&mut self, memory: &Memory<'_, M>, entry: Entry) {
         let count = match entry {
             Entry::Absent => return,
-            Entry::Leaf(leaf) if leaf.owned => match memory.meta(leaf.pfn) {
+            Entry::Leaf(leaf) if leaf.owned() => match memory.meta(leaf.pfn) {
                 Some(meta) => self.of(meta),
                 None => &mut self.others,
             },

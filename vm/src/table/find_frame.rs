@@ -40,7 +40,12 @@ pub fn find_frame<M: Machine>(
             let start = Vpn(at.0 & !(pages - 1));
             let inside = pfn.0.wrapping_sub(leaf.pfn.0);
             let is_inside = inside < if mutant!("find.large-leaf-passed-by") { 1 } else { pages };
-            page = is_inside.then(|| start.add(inside)).filter(|&page| range.contains(page));
+            page = if leaf.by_table() {
+                // All of its pages show the zero page.
+                (pfn == tree.memory.zero_frame()).then_some(at)
+            } else {
+                is_inside.then(|| start.add(inside)).filter(|&page| range.contains(page))
+            };
         }
         if left == 0 || page.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

@@ -2,7 +2,7 @@
 
 use super::{LeafBits, MapError};
 use crate::frame::MAX_PHYS_BITS;
-use crate::machine::{CacheType, Entry, Format};
+use crate::machine::{CacheType, Entry, Format, LeafKind};
 use crate::units::{PAGE_SHIFT, PageSize, Pfn, PfnRange, Rights};
 
 /// Frames that were given to be mapped: registers of a device, memory of a guest, memory that somebody else
@@ -70,7 +70,7 @@ pub(crate) fn check_frames<F: Format>(
     }
     let is_physical = frames.end.0 <= 1 << (MAX_PHYS_BITS - PAGE_SHIFT);
     let survives = |pfn: u64| {
-        let entry = Entry::Leaf(bits.leaf(Pfn(pfn & !(size.pages() - 1)), false));
+        let entry = Entry::Leaf(bits.leaf(Pfn(pfn & !(size.pages() - 1)), LeafKind::NOT_OWNED));
         F::decode(F::encode(entry, size.level()), size.level()) == entry
     };
     let fits =

@@ -5,7 +5,7 @@
 
 use super::{LeafBits, LockedTable, Reuse};
 use crate::frame::{MappedFolio, NotMappedAgain};
-use crate::machine::{Entry, Format, Leaf, Machine, Marker};
+use crate::machine::{Entry, Format, Leaf, LeafKind, Machine, Marker};
 use crate::units::{Order, PAGE_SIZE, PhysAddr, Rights, Vpn};
 
 /// One more mapping of a block, for a leaf of another space.
@@ -45,7 +45,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         assert!(fits, "a leaf of {:?} in a table of {:?}", folio.order(), self.level());
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
         let pfn = folio.into_entry(self.table.tree.memory);
-        self.put(slot, Entry::Leaf(bits.leaf(pfn, true)));
+        self.put(slot, Entry::Leaf(bits.leaf(pfn, LeafKind::OWNED)));
     }
 
     /// The leaf in `slot`, if it is larger than a base page and owns its frames.

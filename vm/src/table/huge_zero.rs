@@ -1,4 +1,5 @@
-//! Leaves of the huge zero page: not owned, never writable, and known by the record of their frame.
+//! Leaves of the huge zero page: not owned, never writable, and known by the record of their frame, or by
+//! what the entry says: a leaf *by table* ([`zero_table`](super::zero_table)).
 //!
 //! The tree holds the reference, one for all of its entries; it puts it when it ends, when no CPU has its
 //! root loaded, or the translations of it cached. So a leaf needs no count of its own: mapping one, clearing
@@ -6,68 +7,140 @@
 
 use super::{LeafBits, LockedTable, PageTable};
 use crate::frame::{NoHugeZero, Priority, Taken};
-use crate::machine::{Entry, Format, Leaf, Machine};
+use crate::machine::{Entry, Format, Leaf, LeafKind, Machine};
 use crate::units::{Level, Pfn, Rights};
 
-impl<M: Machine> PageTable<'_, M> {
-    /// The huge zero page to map on this CPU, if the tree has a reference to it.
-    #[inline]
-    pub(crate) fn huge_zero(&self) -> Option<Pfn> {
-        self.huge_zero.page(self.memory)
+/// What shows 2 MiB of zeros by one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HugeZeroKind {
+    /// A page of 2 MiB.
+    Page,
+    /// A table of small zero pages.
+    Table,
+}
+
+impl HugeZeroKind {
+    /// The kind of the leaves.
+    #[inline(always)]
+    const fn of_leaf(self) -> LeafKind {
+        match self {
+            Self::Page => LeafKind::NOT_OWNED,
+            Self::Table => LeafKind::BY_TABLE,
+        }
+    }
+}
+
+/// A huge zero page, by its first frame, or the table that shows one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HugeZero {
+    kind: HugeZeroKind,
+    pfn: Pfn,
+}
+
+impl HugeZero {
+    /// What a leaf of zeros shows.
+    pub fn of(leaf: Leaf) -> Self {
+        let kind = if leaf.by_table() { HugeZeroKind::Table } else { HugeZeroKind::Page };
+        Self { kind, pfn: leaf.pfn }
     }
 
-    /// Takes a reference to the huge zero page to map on this CPU, unless the tree has one. Where there is no
-    /// page, one is allocated as `alloc` says; `None`: not at all, and this waits for nothing.
+    /// The leaf of it, which does not allow writes.
+    #[inline]
+    fn leaf(self, bits: LeafBits) -> Leaf {
+        let denied = if mutant!("zero.huge-leaf-writable") { Rights::empty() } else { Rights::WRITE };
+        let bits = LeafBits { rights: bits.rights - denied, ..bits };
+        bits.leaf(self.pfn, self.kind.of_leaf())
+    }
+}
+
+impl<M: Machine> PageTable<'_, M> {
+    /// The huge zero page to map on this CPU, if the tree has a reference to it; or the table.
+    #[inline]
+    pub(crate) fn huge_zero(&self, kind: HugeZeroKind) -> Option<HugeZero> {
+        self.zero_to_map(kind).map(|pfn| HugeZero { kind, pfn })
+    }
+
+    #[inline(always)]
+    fn zero_to_map(&self, kind: HugeZeroKind) -> Option<Pfn> {
+        match kind {
+            HugeZeroKind::Page => self.huge_zero.page(self.memory),
+            HugeZeroKind::Table if M::Format::SHOWS_BY_TABLE => self.memory.zero_table(),
+            HugeZeroKind::Table => None,
+        }
+    }
+
+    /// Takes a reference to the huge zero page to map on this CPU, unless the tree has one; a table needs
+    /// none. Where there is no page, or table, one is allocated as `alloc` says; `None`: not at all, and this
+    /// waits for nothing.
     ///
     /// # Errors
     /// There is none, and no memory for one.
-    pub(crate) fn take_huge_zero(&self, alloc: Option<Priority>) -> Result<(Pfn, Taken), NoHugeZero> {
-        self.huge_zero.take(self.memory, alloc)
+    pub(crate) fn take_huge_zero(
+        &self,
+        kind: HugeZeroKind,
+        alloc: Option<Priority>,
+    ) -> Result<(HugeZero, Taken), NoHugeZero> {
+        let (pfn, taken) = match kind {
+            HugeZeroKind::Page => self.huge_zero.take(self.memory, alloc)?,
+            HugeZeroKind::Table => self.take_zero_table(alloc)?,
+        };
+        Ok((HugeZero { kind, pfn }, taken))
     }
 
-    /// Takes a reference to the huge zero page that begins at `pfn`, unless the tree has one. The caller
-    /// keeps the page there: another tree has a reference meanwhile. Waits for nothing.
+    /// Takes a reference to a huge zero page, unless the tree has one. The caller keeps the page there:
+    /// another tree has a reference meanwhile. Waits for nothing.
     ///
     /// # Errors
     /// Too many trees use it.
-    pub(crate) fn share_huge_zero(&self, pfn: Pfn) -> Result<(), NoHugeZero> {
-        self.huge_zero.take_page(self.memory, pfn)
+    pub(crate) fn share_huge_zero(&self, zero: HugeZero) -> Result<(), NoHugeZero> {
+        match zero.kind {
+            HugeZeroKind::Page => self.huge_zero.take_page(self.memory, zero.pfn),
+            HugeZeroKind::Table => Ok(()),
+        }
     }
 
-    /// Whether the leaf, in a table of `level` of this tree, maps the huge zero page.
+    /// Whether the tree may map it: it has a reference to the page, or there is such a table, and the format
+    /// can show it. Elsewhere a word of such a leaf would be one of 2 MiB of frames.
+    fn holds(&self, zero: HugeZero) -> bool {
+        match zero.kind {
+            HugeZeroKind::Page => self.huge_zero.holds(self.memory, zero.pfn),
+            HugeZeroKind::Table => M::Format::SHOWS_BY_TABLE && self.memory.is_zero_table(zero.pfn),
+        }
+    }
+
+    /// Whether the leaf, in a table of `level` of this tree, maps the huge zero page, or shows one by table.
     pub(crate) fn is_huge_zero(&self, leaf: Leaf, level: Level) -> bool {
-        !leaf.owned && level == Level::Pmd && self.memory.is_huge_zero(leaf.pfn)
+        !leaf.owned() && level == Level::Pmd && (leaf.by_table() || self.memory.is_huge_zero(leaf.pfn))
     }
 }
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// Maps the huge zero page that begins at `pfn`, never to write, in a slot that is not present for the
+    /// Maps the huge zero page, or shows it by table, never to write, in a slot that is not present for the
     /// hardware.
     ///
     /// # Panics
     /// Where the tree has no reference to such a page, the table is not of the level of huge pages, or the
     /// slot is the platform's.
-    pub(crate) fn install_huge_zero(&mut self, slot: usize, pfn: Pfn, bits: LeafBits) {
-        let tree = self.tree();
-        assert!(tree.huge_zero.holds(tree.memory, pfn), "the tree has no reference to {pfn:?}");
+    pub(crate) fn install_huge_zero(&mut self, slot: usize, zero: HugeZero, bits: LeafBits) {
+        assert!(self.tree().holds(zero), "the tree has no reference to {zero:?}");
         assert!(self.level() == Level::Pmd, "a huge leaf in a table of {:?}", self.level());
-        let denied = if mutant!("zero.huge-leaf-writable") { Rights::empty() } else { Rights::WRITE };
-        let bits = LeafBits { rights: bits.rights - denied, ..bits };
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
-        self.put(slot, Entry::Leaf(bits.leaf(pfn, false)));
+        self.put(slot, Entry::Leaf(zero.leaf(bits)));
     }
 
-    /// Maps the huge zero page that the tree has a reference to, for loads as far as `rights` allow them,
-    /// in a slot that is absent. `false`, and nothing has changed, where the slot is anything else, the
-    /// table is not of the level of huge pages, or the tree has no reference.
-    pub(crate) fn map_own_huge_zero(&mut self, slot: usize, rights: Rights) -> bool {
+    /// Maps the huge zero page that the tree has a reference to, or shows it by table, for loads as far as
+    /// `rights` allow them, in a slot that is absent. `false`, and nothing has changed, where the slot is
+    /// anything else, the table is not of the level of huge pages, or the tree has no reference.
+    #[inline(always)]
+    pub(crate) fn map_own_huge_zero(&mut self, slot: usize, rights: Rights, kind: HugeZeroKind) -> bool {
         let is_free = self.level() == Level::Pmd
             && self.read(slot) == M::Format::encode(Entry::Absent, Level::Pmd)
             && !self.table.is_platforms(slot);
-        let page = if is_free { self.tree().huge_zero() } else { None };
+        let page = if is_free { self.tree().zero_to_map(kind) } else { None };
         let Some(pfn) = page else { return false };
         let denied = if mutant!("zero.known-leaf-writable") { Rights::empty() } else { Rights::WRITE };
-        self.put(slot, Entry::Leaf(LeafBits::new(rights - denied).used(false).leaf(pfn, false)));
+        let leaf = LeafBits::new(rights - denied).used(false).leaf(pfn, kind.of_leaf());
+        self.put(slot, Entry::Leaf(leaf));
         true
     }
 

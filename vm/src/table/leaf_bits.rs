@@ -1,6 +1,6 @@
 //! What a leaf says besides its frame.
 
-use crate::machine::{CacheType, Leaf};
+use crate::machine::{CacheType, Leaf, LeafKind};
 use crate::units::{Pfn, Rights};
 
 /// What a leaf says besides its frame: what may be changed in place.
@@ -36,10 +36,10 @@ impl LeafBits {
         Self { rights: leaf.rights, accessed: leaf.accessed, dirty: leaf.dirty, cache: leaf.cache }
     }
 
-    /// The leaf with these bits. `owned`: its entry owns a mapping of the frame.
+    /// The leaf of a frame with these bits.
     #[inline(always)]
-    pub(super) fn leaf(self, pfn: Pfn, owned: bool) -> Leaf {
+    pub(super) fn leaf(self, pfn: Pfn, kind: LeafKind) -> Leaf {
         let Self { rights, accessed, dirty, cache } = self;
-        Leaf { pfn, rights, accessed, dirty, owned, cache }
+        Leaf { pfn, rights, accessed, dirty, kind, cache }
     }
 }

@@ -34,7 +34,7 @@
 
 use super::{LeafBits, PageTable, Table};
 use crate::frame::{DetachedTable, FrameMeta, FrameState, Init, MappedFrame, SLOTS_PER_PART, TableFrame};
-use crate::machine::{Entry, Format, Leaf, Machine, Marker};
+use crate::machine::{Entry, Format, Leaf, LeafKind, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
 use crate::sync::{RawGuard, RawSpinLock};
 use crate::units::{Level, Rights};
@@ -134,7 +134,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
         assert!(self.level() == Level::Pte, "a leaf of a base page in a table of {:?}", self.level());
         let pfn = frame.into_entry(self.table.tree.memory);
-        self.put(slot, Entry::Leaf(bits.leaf(pfn, true)));
+        self.put(slot, Entry::Leaf(bits.leaf(pfn, LeafKind::OWNED)));
     }
 
     /// Maps the zero page, never to write, in a slot that is not present for the hardware.
@@ -147,7 +147,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         assert!(self.level() == Level::Pte, "a leaf of a base page in a table of {:?}", self.level());
         let denied = if mutant!("fault.zero-page-writable") { Rights::empty() } else { Rights::WRITE };
         let bits = LeafBits { rights: bits.rights - denied, ..bits };
-        self.put(slot, Entry::Leaf(bits.leaf(self.table.tree.memory.zero_frame(), false)));
+        self.put(slot, Entry::Leaf(bits.leaf(self.table.tree.memory.zero_frame(), LeafKind::NOT_OWNED)));
     }
 
     /// Maps frames that the entry does not own, in a slot that is absent.
@@ -155,7 +155,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// # Panics
     /// Where the leaf owns its frame, or the slot is the platform's or not absent.
     pub(super) fn install_given(&mut self, slot: usize, leaf: Leaf) {
-        assert!(!leaf.owned && !self.table.is_platforms(slot), "a leaf of frames that were not given");
+        assert!(!leaf.owned() && !self.table.is_platforms(slot), "a leaf of frames that were not given");
         assert!(self.entry(slot) == Entry::Absent, "something is mapped there");
         self.put(slot, Entry::Leaf(leaf));
     }
@@ -198,7 +198,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         match self.entry(slot) {
             Entry::Marker(Marker::PendingFree(_) | Marker::Reserved) => return false,
             Entry::Absent | Entry::Marker(_) => self.put(slot, Entry::Marker(marker)),
-            Entry::Leaf(leaf) if !leaf.owned => drop(self.replace(slot, Entry::Marker(marker))),
+            Entry::Leaf(leaf) if !leaf.owned() => drop(self.replace(slot, Entry::Marker(marker))),
             Entry::Leaf(_) | Entry::Table(_) => return false,
         }
         true
@@ -211,8 +211,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// 1. What the entry maps may be accessed as the entry allows through every root that reaches this table.
     ///    The embedder keeps it so as long as the entry stands, and flushes before it ends.
     /// 2. An entry of the kind *table* points to a table of `memory` that only this slot points to.
-    /// 3. A leaf is not *owned*, and no marker is [`PendingFree`](Marker::PendingFree). No table that was
-    ///    linked by this call is detached: the tree is the embedder's, and no space edits it.
+    /// 3. A leaf is not *owned*, nor [by table](LeafKind::BY_TABLE), and no marker is
+    ///    [`PendingFree`](Marker::PendingFree). No table that was linked by this call is detached: the tree is
+    ///    the embedder's, and no space edits it.
     pub unsafe fn set_entry(&mut self, slot: usize, entry: Entry) {
         self.put(slot, entry);
     }
@@ -258,9 +259,10 @@ impl<'t, M: Machine> LockedTable<'t, M> {
 
     /// The record of the frame that a leaf in `slot` maps and owns a mapping of: it stays that as long as the
     /// entry stands. `None` for slots of the platform's, whose frames may have none.
+    #[inline(always)]
     pub(super) fn mapped_meta(&self, slot: usize) -> Option<&FrameMeta<M::Cpu>> {
         let Entry::Leaf(leaf) = self.entry(slot) else { return None };
-        let is_owned = leaf.owned && !self.table.is_platforms(slot);
+        let is_owned = leaf.owned() && !self.table.is_platforms(slot);
         is_owned.then(|| self.table.tree.memory.meta_of(leaf.pfn))
     }
 

@@ -11,7 +11,7 @@
 //! | `unlinked` | a table that is filled before a walk reaches it |
 //! | `huge_leaf` | huge leaves that own a block of frames |
 //! | `block_leaves` | leaves of base pages for all frames of a block |
-//! | `huge_zero` | leaves of the huge zero page |
+//! | `huge_zero`, `zero_table` | leaves of the huge zero page; the table that hardware finds in its place |
 //! | `collapse` | a huge leaf in the place of a table, whose pages it has copied |
 //! | `leaf_bits` | what a leaf says besides its frame |
 //! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
@@ -65,6 +65,7 @@ mod tree;
 mod unhook;
 mod unlinked;
 mod walk;
+mod zero_table;
 
 pub(crate) use accessed::scan_some;
 pub use accessed::{AccessedScan, scan_accessed};
@@ -74,6 +75,7 @@ pub use given::GivenFrames;
 pub(crate) use given::check_frames;
 pub(crate) use given_leaves::install_given;
 pub(crate) use huge_leaf::SharedHuge;
+pub(crate) use huge_zero::{HugeZero, HugeZeroKind};
 pub use leaf_bits::LeafBits;
 pub use locked::LockedTable;
 pub use mapper::{MapError, Mapper};

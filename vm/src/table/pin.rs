@@ -26,7 +26,7 @@ impl<M: Machine> LockedTable<'_, M> {
     /// the library's. `None` for frames that the entry does not own.
     pub(crate) fn readable(&self, slot: usize) -> Option<Pfn> {
         let Entry::Leaf(leaf) = self.entry(slot) else { return None };
-        let is_known = leaf.owned || leaf.pfn == self.table.tree.memory.zero_frame();
+        let is_known = leaf.owned() || leaf.pfn == self.table.tree.memory.zero_frame();
         (is_known && leaf.rights.contains(Rights::READ)).then_some(leaf.pfn)
     }
 
@@ -92,7 +92,7 @@ impl<M: Machine> EntryRef<'_, '_, M> {
         if !leaf.rights.contains(access.needs()) {
             return Err(FastPinRefusal::NotAllowed);
         }
-        if !leaf.owned {
+        if !leaf.owned() {
             return Err(FastPinRefusal::NotOwned);
         }
         if self.table.level() != Level::Pte && !mutant!("pin.fast-huge-pinned") {

@@ -73,7 +73,7 @@ impl<M: Machine> PageTable<'_, M> {
             if leaf.pfn == self.memory.zero_frame() || self.is_huge_zero(leaf, found.table.level()) {
                 return Ok(0);
             }
-            if !leaf.owned {
+            if !leaf.owned() {
                 return Err(NotRead::NotOwned);
             }
             let pages = found.table.level().entry_pages();

@@ -50,7 +50,7 @@ pub(crate) fn count_resident<M: Machine>(
         let level = found.table.level();
         if let Entry::Leaf(leaf) = found.entry() {
             let is_huge = level == Level::Pmd;
-            match leaf.owned {
+            match leaf.owned() {
                 true if is_huge => resident.huge_pages += 1,
                 true => resident.base_pages += level.entry_pages(),
                 false if tree.is_huge_zero(leaf, level) => resident.huge_zero_pages += 1,

@@ -2,7 +2,7 @@
 
 use super::{LeafBits, LockedTable, UnlinkedTable};
 use crate::frame::{FrameMeta, MappedFrame, NotMappedAgain, Unhooked};
-use crate::machine::{Entry, Format, Leaf, Machine, Marker};
+use crate::machine::{Entry, Format, Leaf, LeafKind, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Rights, Vpn, VpnRange};
 
@@ -34,7 +34,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let seen = self.table.word(slot).load(Relaxed);
         let Entry::Leaf(leaf) = M::Format::decode(seen, Level::Pte) else { return Ok(Shared::Nothing) };
         let memory = self.table.tree.memory;
-        if !leaf.owned {
+        if !leaf.owned() {
             if leaf.pfn == memory.zero_frame() {
                 child.install_zero(slot, LeafBits::of(leaf));
                 return Ok(Shared::ZeroPage);
@@ -121,7 +121,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// of the library's, whatever bits it sets.
     pub(crate) fn owned_leaf(&self, slot: usize) -> Option<Leaf> {
         match self.entry(slot) {
-            Entry::Leaf(leaf) if leaf.owned && !self.table.is_platforms(slot) => Some(leaf),
+            Entry::Leaf(leaf) if leaf.owned() && !self.table.is_platforms(slot) => Some(leaf),
             _ => None,
         }
     }
@@ -172,7 +172,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
             meta.set_lazyfree(false);
         }
         let bits = LeafBits { rights, ..LeafBits::of(leaf) }.used(true);
-        let word = M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, true)), Level::Pte);
+        let word = M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, LeafKind::OWNED)), Level::Pte);
         self.table.word(slot).store(word, Release);
         Some(if was_exclusive { Reuse::WasExclusive } else { Reuse::BecameExclusive })
     }
@@ -180,7 +180,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Puts the marker *busy* in the place of the leaf in `slot`, which maps `page`. Returns the translation,
     /// to be flushed. `None`, and no change, where the slot holds no leaf of user memory.
     pub(crate) fn replace_by_busy(&mut self, slot: usize, page: Vpn) -> Option<Unhooked> {
-        if !matches!(self.entry(slot), Entry::Leaf(leaf) if leaf.owned) {
+        if !matches!(self.entry(slot), Entry::Leaf(leaf) if leaf.owned()) {
             return None;
         }
         match self.replace(slot, Entry::Marker(Marker::Busy)) {

@@ -2,7 +2,7 @@
 
 use super::{LeafBits, LockedTable, PageTable, UnlinkedTable, walk};
 use crate::frame::{MappedFolio, TableFrame};
-use crate::machine::{Cpu, Entry, Leaf, Machine, Marker};
+use crate::machine::{Cpu, Entry, Leaf, LeafKind, Machine, Marker};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 
 impl<M: Machine> LockedTable<'_, M> {
@@ -29,7 +29,7 @@ impl<M: Machine> LockedTable<'_, M> {
         };
         // Blocks are split into frames: a table of blocks would need records that none has. Those of the
         // reserved pool are never split.
-        let is_whole = leaf.owned && below != Level::Pte || self.is_of_pool(slot);
+        let is_whole = leaf.owned() && below != Level::Pte || self.is_of_pool(slot);
         if self.table.is_platforms(slot) || is_whole {
             return Err(table);
         }
@@ -46,7 +46,7 @@ impl<M: Machine> LockedTable<'_, M> {
             LeafBits::of(last)
         };
         let mut has_split_block = false;
-        if last.owned {
+        if last.owned() {
             // SAFETY: the leaf was in a slot of this table that is not the platform's, as checked above, and
             // the marker is in its place, under the lock still held.
             has_split_block = unsafe { self.fill_with_parts(&mut parts, last.pfn, bits) };
@@ -56,7 +56,7 @@ impl<M: Machine> LockedTable<'_, M> {
         } else {
             for part in 0..Level::ENTRIES {
                 let pfn = Pfn(last.pfn.0 + part as u64 * below.entry_pages());
-                fill(part, || parts.install_given(part, bits.leaf(pfn, false)));
+                fill(part, || parts.install_given(part, bits.leaf(pfn, LeafKind::NOT_OWNED)));
             }
         }
         self.link_in_place(slot, parts);
@@ -95,7 +95,7 @@ pub(crate) struct SplitLeaf {
 /// Calls `put`, which fills a slot of a table that no walk reaches yet. Models look at the first and last
 /// slots of a split only: there are too many for a step each.
 #[inline(always)]
-fn fill(part: usize, put: impl FnOnce()) {
+pub(super) fn fill(part: usize, put: impl FnOnce()) {
     #[cfg(loom)]
     if (2..Level::ENTRIES - 2).contains(&part) {
         return crate::sync::privately(put);

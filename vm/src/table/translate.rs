@@ -132,14 +132,20 @@ impl<M: Machine> EntryRef<'_, '_, M> {
         };
         let size = level.leaf_size().ok_or(NoTranslation::NotPresent)?;
         let inside = if mutant!("translate.first-frame-of-leaf") { 0 } else { page.0 & (size.pages() - 1) };
+        // By table the hardware walks on, to an entry that shows the zero page.
+        let (pfn, size) = if leaf.by_table() && !mutant!("zero.table-translated-as-block") {
+            (self.table.tree.memory.zero_frame(), PageSize::Base)
+        } else {
+            (leaf.pfn.add(inside), size)
+        };
         Ok(StaleTranslation {
-            pfn: leaf.pfn.add(inside),
+            pfn,
             rights: leaf.rights,
             size,
             cache: leaf.cache,
             accessed: leaf.accessed,
             dirty: leaf.dirty,
-            owned: leaf.owned,
+            owned: leaf.owned(),
         })
     }
 

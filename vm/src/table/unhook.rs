@@ -56,7 +56,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         while let Some((slot, word)) = table.first_used(used, slots.clone()) {
             slots.start = slot + 1;
             match M::Format::decode(word, level) {
-                Entry::Leaf(leaf) if leaf.owned => {
+                Entry::Leaf(leaf) if leaf.owned() => {
                     // Under this lock an exclusive frame stays so, and another one does not become exclusive.
                     let meta = memory.meta_of(leaf.pfn);
                     if meta.state().is_exclusive() {
@@ -186,7 +186,7 @@ impl<M: Machine> LockedTable<'_, M> {
         debug_assert!(!matches!(self.entry(slot), Entry::Table(_)), "tables are detached");
         let pages = self.pages_of(page);
         match self.replace(slot, Entry::Absent) {
-            Entry::Leaf(leaf) if leaf.owned => {
+            Entry::Leaf(leaf) if leaf.owned() => {
                 if mutant!("table.frame-lost") {
                     return Some(Unhooked::translation(pages));
                 }

@@ -7,7 +7,7 @@
 use super::LeafBits;
 use super::locked::PART;
 use crate::frame::{MappedFrame, Memory, TableFrame, Unhooked, Words};
-use crate::machine::{Entry, Format, Leaf, Machine, Marker};
+use crate::machine::{Entry, Format, Leaf, LeafKind, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Rights, Vpn, VpnRange};
 use core::fmt;
@@ -54,7 +54,7 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
     pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
         assert!(self.level == Level::Pte, "a leaf of a base page in a table of {:?}", self.level);
         let pfn = frame.into_entry(self.memory);
-        self.put(slot, Entry::Leaf(bits.leaf(pfn, true)));
+        self.put(slot, Entry::Leaf(bits.leaf(pfn, LeafKind::OWNED)));
     }
 
     /// Maps the frame in an absent slot by the word of an entry that maps it already.
@@ -64,7 +64,7 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
     #[inline(always)]
     pub fn install_as(&mut self, slot: usize, frame: MappedFrame<'_, M>, word: u64) {
         assert!(self.level == Level::Pte, "a leaf of a base page in a table of {:?}", self.level);
-        let maps = |leaf: Leaf| leaf.owned && leaf.pfn == frame.pfn();
+        let maps = |leaf: Leaf| leaf.owned() && leaf.pfn == frame.pfn();
         let is_its = matches!(M::Format::decode(word, Level::Pte), Entry::Leaf(leaf) if maps(leaf));
         assert!(is_its, "{word:#x} does not map {:?}", frame.pfn());
         let _pfn = frame.into_entry(self.memory);
@@ -74,7 +74,7 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
     /// Maps the zero page, never to write, in an absent slot.
     pub fn install_zero(&mut self, slot: usize, bits: LeafBits) {
         let bits = LeafBits { rights: bits.rights - Rights::WRITE, ..bits };
-        self.put(slot, Entry::Leaf(bits.leaf(self.memory.zero_frame(), false)));
+        self.put(slot, Entry::Leaf(bits.leaf(self.memory.zero_frame(), LeafKind::NOT_OWNED)));
     }
 
     /// Marks an absent slot as busy: its page is copied before anybody else knows the tree.
@@ -87,7 +87,7 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
     /// # Panics
     /// Where the leaf owns its frame.
     pub fn install_given(&mut self, slot: usize, leaf: Leaf) {
-        assert!(!leaf.owned, "a leaf of frames that were not given");
+        assert!(!leaf.owned(), "a leaf of frames that were not given");
         self.put(slot, Entry::Leaf(leaf));
     }
 
@@ -109,6 +109,19 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         Some((self.frame.take()?, self.used))
     }
 
+    /// Has `keep` take the frame for good, with what was put into the table; `Err` with the table where it
+    /// does not.
+    pub(super) fn give_up<R>(
+        mut self,
+        keep: impl FnOnce(TableFrame<'m, M>) -> Result<R, TableFrame<'m, M>>,
+    ) -> Result<R, Self> {
+        let Some(frame) = self.frame.take() else { return Err(self) };
+        keep(frame).map_err(|frame| {
+            self.frame = Some(frame);
+            self
+        })
+    }
+
     /// Clears `slot`, and takes back the mapping that a leaf owns.
     fn take(&self, words: Words<'_, M::Cpu>, slot: usize) {
         let word = words.at(slot).load(Relaxed);
@@ -117,7 +130,7 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         }
         words.at(slot).store(0, Relaxed);
         if let Entry::Leaf(leaf) = M::Format::decode(word, self.level)
-            && leaf.owned
+            && leaf.owned()
         {
             let page = VpnRange::new(Vpn(0), Vpn(1));
             Unhooked::frame(page, leaf).put_after(self.memory, |_| ());

@@ -205,7 +205,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
 
     /// As [`add`](Self::add), of leaves of `leaf_pages` pages each: a TLB forgets a leaf whole, whichever
     /// of its pages is named ([`Machine::flush_range`]). So a leaf that is all of the flush is flushed by
-    /// one page.
+    /// one page. `leaf_pages` of 0 says that a TLB may hold them in parts.
     pub(crate) fn add_leaves(&mut self, unhooked: Unhooked, leaf_pages: u64) {
         let (pages, was_empty) = (unhooked.pages(), self.hull.is_empty());
         self.add(unhooked);

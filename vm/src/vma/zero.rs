@@ -7,6 +7,9 @@ pub enum ZeroPagePolicy {
     /// The huge zero page, by a huge leaf: no memory, and no table.
     #[default]
     Huge,
+    /// A table of zero pages of one frame, which all huge slots share: no memory, and no table of their own.
+    /// As `Small` where the format [cannot say so](crate::machine::Format::SHOWS_BY_TABLE).
+    Virtual,
     /// The zero page of one frame, by a table: no memory but the table.
     Small,
     /// A huge page of its own.

@@ -1,4 +1,4 @@
-//! The points of the huge zero page.
+//! The points of the huge zero page, and of the table in its place.
 
 use super::Mutation;
 use super::Test::{Model, Unit};
@@ -65,5 +65,35 @@ pub const ALL: &[Mutation] = &[
         point: "zero.replaced-though-refused",
         wrong: "a store brings a huge page where those were refused since the load",
         test: Unit("space::tests::huge::zero"),
+    },
+    Mutation {
+        point: "zero.table-placed-relaxed",
+        wrong: "a CPU shows the table of zeros without having seen that it was filled",
+        test: Model("loom_two_cpus_that_both_want_the_table_of_zeros_show_one"),
+    },
+    Mutation {
+        point: "zero.table-half-filled",
+        wrong: "half of the table of zeros shows nothing",
+        test: Unit("table::tests::zero_table"),
+    },
+    Mutation {
+        point: "zero.table-made-writable",
+        wrong: "a slot allows stores to all pages that the table of zeros shows",
+        test: Unit("space::tests::huge::virtual_zero"),
+    },
+    Mutation {
+        point: "zero.table-translated-as-block",
+        wrong: "a walker is told frames beside the table of zeros",
+        test: Unit("space::tests::huge::virtual_zero"),
+    },
+    Mutation {
+        point: "zero.table-flushed-as-leaf",
+        wrong: "a store or a split leaves TLBs all pages of the table of zeros but one",
+        test: Unit("space::tests::huge::virtual_zero"),
+    },
+    Mutation {
+        point: "zero.table-unhooked-as-leaf",
+        wrong: "munmap leaves TLBs all pages of the table of zeros but one",
+        test: Unit("space::tests::huge::virtual_zero"),
     },
 ];

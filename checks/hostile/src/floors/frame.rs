@@ -137,6 +137,7 @@ fn inspection(machine: &Lab, vm: &Vm<'_, Lab>) {
         assert_eq!(call!(Memory::huge_zero_options, memory), Some(options));
         assert_eq!(call!(Memory::shrink_huge_zero, memory), Some(0));
         assert_eq!(call!(Memory::huge_zero_frames, memory), Some(0));
+        assert_eq!(call!(Memory::zero_table_frames, memory), Some(0));
     }
     call!(Memory::extent_of_caches, memory);
     for pfn in odd::pfns().chain([memory.zero_frame(), memory.span().start, memory.span().end]) {
@@ -150,6 +151,7 @@ fn inspection(machine: &Lab, vm: &Vm<'_, Lab>) {
         called!(Memory::try_get => memory.try_get(pfn).is_none());
         call!(Memory::is_huge_zero, memory, pfn);
         call!(Memory::is_zero_page, memory, pfn);
+        call!(Memory::is_zero_table, memory, pfn);
         call!(Memory::node_of, memory, pfn);
     }
     for cpu in odd::cpus() {

@@ -4,7 +4,9 @@ use crate::odd::{self, LEVELS, NUMBERS};
 use crate::world::{Lab, on_cpu, on_lost_cpu, with_vm};
 use crate::{call, called};
 use interleaf::machine::conformance::{Harness, Rule};
-use interleaf::machine::{AccessKind, CacheType, Context, Cpu, Entry, Format, Leaf, Machine, Marker};
+use interleaf::machine::{
+    AccessKind, CacheType, Context, Cpu, Entry, Format, Leaf, LeafKind, Machine, Marker,
+};
 use interleaf::table::format::{Aarch64, Ept, Sv39, Sv48, Sv57, X86_64, X86_64La57};
 use interleaf::units::{Rights, VirtAddr};
 use interleaf_lab::machine::host::Host;
@@ -130,6 +132,10 @@ fn reads(machine: &Lab) {
 }
 
 fn formats<F: Format>() {
+    for word in NUMBERS {
+        let kind = call!(LeafKind::from_bits, word).expect("a kind");
+        assert_eq!(call!(LeafKind::bits, kind), Some(word & 3));
+    }
     for level in LEVELS {
         for word in NUMBERS {
             for store in [false, true] {
@@ -142,6 +148,8 @@ fn formats<F: Format>() {
             let leaf = call!(Leaf::new, pfn, Rights::all()).expect("a leaf");
             let leaf = called!(Leaf::used => leaf.used(true)).expect("a leaf");
             let leaf = call!(Leaf::cached_as, leaf, CacheType::Device).expect("a leaf");
+            called!(Leaf::owned => leaf.owned());
+            called!(Leaf::by_table => leaf.by_table());
             let pending = Marker::PendingFree(pfn);
             let (kind, payload) = (call!(Marker::kind, pending), call!(Marker::payload, pending));
             assert_eq!(

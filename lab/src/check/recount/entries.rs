@@ -130,17 +130,21 @@ fn check_leaf<M: Machine>(
     require(vma.rights().contains(leaf.rights), || format!("{leaf:?} allows more than its mapping"))?;
     if let Some(first) = vma.given() {
         let due = first.add(page.0 - vma.range.start.0);
-        return require(leaf.pfn == due && !leaf.owned, || {
+        return require(leaf.pfn == due && !leaf.owned(), || {
             format!("{leaf:?} is not the given frame {due:?}")
         });
     }
-    if level == Level::Pmd && memory.is_huge_zero(leaf.pfn) {
-        require(vma.is_private_anonymous() && !leaf.owned, || {
+    if leaf.by_table() {
+        let is_its = level == Level::Pmd && memory.is_zero_table(leaf.pfn);
+        require(is_its, || format!("{leaf:?} shows a table that is not one of zeros"))?;
+    }
+    if level == Level::Pmd && (leaf.by_table() || memory.is_huge_zero(leaf.pfn)) {
+        require(vma.is_private_anonymous() && !leaf.owned(), || {
             format!("the huge zero page is owned: {leaf:?}")
         })?;
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
     }
-    require(level == Level::Pte || leaf.owned, || format!("a huge leaf that owns nothing: {leaf:?}"))?;
+    require(level == Level::Pte || leaf.owned(), || format!("a huge leaf that owns nothing: {leaf:?}"))?;
     if leaf.pfn == memory.zero_frame() {
         require(vma.is_private_anonymous(), || format!("the zero page in shared memory: {leaf:?}"))?;
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));

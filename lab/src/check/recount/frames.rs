@@ -5,7 +5,7 @@ use super::walk::{Seen, each_entry, nr_counted};
 use crate::machine::soft::Flavour;
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Cpu, Entry, Format};
-use interleaf::units::{PAGE_SIZE, Pfn};
+use interleaf::units::{Level, PAGE_SIZE, Pfn, Rights};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the tables of all spaces map.
@@ -34,6 +34,10 @@ pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F
                 let known = objects || shown.tables.contains(&pfn);
                 require(known, || format!("the table {pfn:?} is in no space"))?;
             }
+            Kind::Table if memory.is_zero_table(pfn) => {
+                require(entries == 0, || format!("{entries} entries own the table of zeros {pfn:?}"))?;
+                require(shows_zeros(system, pfn), || format!("{pfn:?}, a table of zeros, was written"))?;
+            }
             Kind::Zero => {
                 let frames = meta.state().order().frames();
                 let is_unwritten = (0..frames).all(|frame| is_zero(system, pfn.add(frame)));
@@ -51,6 +55,20 @@ fn is_zero<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, pfn: P
     let mut bytes = [1; PAGE_SIZE];
     system.machine.read(pfn, 0, &mut bytes);
     bytes == [0; PAGE_SIZE]
+}
+
+/// Whether all entries of a table show the zero page, never to write, and are marked as accessed.
+fn shows_zeros<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, table: Pfn) -> bool {
+    let mut bytes = [0; PAGE_SIZE];
+    system.machine.read(table, 0, &mut bytes);
+    let zero = system.vm.memory().zero_frame();
+    let mut words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
+    words.all(|word| match F::decode(word, Level::Pte) {
+        Entry::Leaf(leaf) => {
+            leaf.pfn == zero && leaf.accessed && !leaf.owned() && !leaf.rights.contains(Rights::WRITE)
+        }
+        _ => false,
+    })
 }
 
 fn check_counts<C: Cpu>(pfn: Pfn, meta: &FrameMeta<C>, entries: u32, others: u32) -> Result<(), String> {
@@ -74,7 +92,7 @@ fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Shown
                 shown.tables.insert(pfn);
             }
             // Frames that were given are not counted.
-            Seen::Entry { entry: Entry::Leaf(leaf), .. } if !leaf.owned => {}
+            Seen::Entry { entry: Entry::Leaf(leaf), .. } if !leaf.owned() => {}
             Seen::Entry { entry: Entry::Leaf(leaf), level, .. } => {
                 for frame in 0..nr_counted(system.vm.memory(), leaf, level) {
                     *shown.entries.entry(leaf.pfn.add(frame)).or_insert(0) += 1;

@@ -50,7 +50,7 @@ fn entries<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> BTr
     for space in system.spaces {
         each_entry(space, |seen| {
             if let Seen::Entry { page, level, entry: Entry::Leaf(leaf) } = seen
-                && leaf.owned
+                && leaf.owned()
                 && system.vm.memory().meta(leaf.pfn).is_some_and(|meta| meta.state().kind() == Kind::User)
             {
                 for frame in 0..nr_counted(system.vm.memory(), leaf, level) {

@@ -54,6 +54,13 @@ impl Tables {
             Seen::Table { pfn, level, .. } => {
                 tables.tables.insert((level, pfn));
             }
+            // The hardware walks on, and finds the zero page.
+            Seen::Entry { page, level, entry: Entry::Leaf(leaf) } if leaf.by_table() => {
+                tables.tables.insert((Level::Pte, leaf.pfn));
+                let shown = Leaf::new(space.vm().memory().zero_frame(), leaf.rights);
+                let pages = (0..level.entry_pages()).map(|nr| (page.add(nr), (Level::Pte, shown)));
+                tables.leaves.extend(pages);
+            }
             Seen::Entry { page, level, entry: Entry::Leaf(leaf) } => {
                 tables.leaves.insert(page, (level, leaf));
             }

@@ -18,7 +18,8 @@
 //! are no more than the mappings ever had. What both writers leave is recounted, dirty bits and TLBs too.
 //!
 //! The memory is private; or one leaf of 2 MiB, or of 1 GiB, of given frames, which writers split, change,
-//! clear and replace by tables: the races that seed 004 lists.
+//! clear and replace by tables: the races that seed 004 lists. Or it was only read, and a table of zeros
+//! shows it: there is no block of 2 MiB, so a store splits it.
 //!
 //! | file | holds |
 //! |---|---|

@@ -12,6 +12,7 @@ use interleaf::machine::Format;
 use interleaf::space::{Active, AddressSpace, MapRequest, MemlockLimit, Path, Place, Sharing, Vm};
 use interleaf::table::GivenFrames;
 use interleaf::units::{CpuId, PageSize, Pfn, VirtAddr};
+use interleaf::vma::{HugePolicy, ZeroPagePolicy};
 use std::cell::RefCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -91,7 +92,10 @@ fn scenario<F: Format>(schedule: &Schedule, walker: Walker, memory: Memory, writ
     let machine = Machine::<F>::new(&MachineConfig::small(3, FRAMES)).expect("a machine");
     let given = machine.frames_of_no_memory(PageSize::Giant.pages()).expect("frames");
     let cpu = machine.enter(CpuId(0));
-    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
+    let mut vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
+    if memory == Memory::Zeros {
+        vm = vm.with_huge_pages(HugePolicy::Always).with_zero_page(ZeroPagePolicy::Virtual);
+    }
     let before = vm.memory().check().expect("frames add up at the start").allocated;
     let space = AddressSpace::new(&vm, layout_of(&setting), variation.path).expect("memory for a space");
     // A check that fails leaves the space as it is.
@@ -129,7 +133,9 @@ fn scenario<F: Format>(schedule: &Schedule, walker: Walker, memory: Memory, writ
     drop(ManuallyDrop::into_inner(space));
     vm.trim();
     let after = vm.memory().check().expect("frames add up at the end").allocated;
-    assert_eq!(after, before, "frames handed out before and after");
+    // The table of zeros stays.
+    let kept = vm.memory().zero_table_frames();
+    assert_eq!(after, before + kept, "frames handed out before and after");
 }
 
 /// Each CPU leaves the space that it runs.

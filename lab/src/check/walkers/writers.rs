@@ -4,8 +4,8 @@ use crate::check::calls::{Call, MapFlags, PAGE, Prot, advice};
 use crate::check::drive::Driver;
 use crate::machine::baton::Baton;
 use interleaf::machine::Format;
-use interleaf::space::AddressSpace;
-use interleaf::units::PageSize;
+use interleaf::space::{AddressSpace, MemlockLimit};
+use interleaf::units::{Access, PageSize, VirtAddr};
 use std::ops::Range;
 
 /// The memory that walkers walk and writers change.
@@ -17,6 +17,9 @@ pub enum Memory {
     Huge,
     /// A leaf of 1 GiB of given frames.
     Giant,
+    /// Private memory of 2 MiB that was only read: a table of zeros, shown as a leaf, where the format has
+    /// that.
+    Zeros,
 }
 
 /// First byte of it: a multiple of all page sizes. Nothing else lies in its tables.
@@ -31,12 +34,12 @@ const FIXED: MapFlags = MapFlags::PRIVATE.union(MapFlags::ANONYMOUS).union(MapFl
 
 impl Memory {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Private, Self::Huge, Self::Giant];
+    pub const ALL: [Self; 4] = [Self::Private, Self::Huge, Self::Giant, Self::Zeros];
 
     /// The size of its leaf, where frames are given.
     pub fn leaf(self) -> Option<PageSize> {
         match self {
-            Self::Private => None,
+            Self::Private | Self::Zeros => None,
             Self::Huge => Some(PageSize::Huge),
             Self::Giant => Some(PageSize::Giant),
         }
@@ -45,14 +48,18 @@ impl Memory {
     /// The writers that there are of it.
     pub fn writers(self) -> &'static [Writer] {
         match self {
-            Self::Private => Writer::OF_PAGES,
+            Self::Private | Self::Zeros => Writer::OF_PAGES,
             Self::Huge | Self::Giant => Writer::OF_LEAVES,
         }
     }
 
     /// Where it is mapped.
     fn len(self) -> u64 {
-        self.leaf().map_or(PAGES * PAGE, PageSize::bytes)
+        match self {
+            Self::Private => PAGES * PAGE,
+            Self::Zeros | Self::Huge => PageSize::Huge.bytes(),
+            Self::Giant => PageSize::Giant.bytes(),
+        }
     }
 }
 
@@ -83,6 +90,8 @@ pub enum Writer {
     RenewWhole,
     /// fork, and the end of the child.
     Fork,
+    /// All pages of the first part are pinned, those that are absent made present, and let go again.
+    PinRange,
 }
 
 impl Writer {
@@ -98,6 +107,7 @@ impl Writer {
         Self::RenewPart,
         Self::RenewWhole,
         Self::Fork,
+        Self::PinRange,
     ];
     /// Those that touch no page whose frame was given: behind those frames there is no memory.
     const OF_LEAVES: &'static [Self] = &[
@@ -148,6 +158,10 @@ impl Writer {
                 store(0..3);
             }
             Self::Fork => drop(driver.space.fork()),
+            Self::PinRange => {
+                let (limit, slots) = (MemlockLimit::new(PAGES), [const { None }; PAGES as usize]);
+                drop(driver.space.pin_range(VirtAddr(BASE), Access::Write, &limit, slots));
+            }
         }
     }
 }
@@ -159,8 +173,10 @@ pub fn stamp(nr: u64) -> u8 {
 
 /// Calls `f` with each page of private memory, and its stamp.
 fn each_page(memory: Memory, f: impl Fn(u64, u8)) {
-    if memory == Memory::Private {
+    if memory.leaf().is_none() {
         (0..PAGES).for_each(|nr| f(BASE + nr * PAGE, stamp(nr)));
+    }
+    if memory == Memory::Private {
         (0..2).for_each(|nr| f(FAR + nr * PAGE, stamp(PAGES + nr)));
     }
 }
@@ -171,11 +187,15 @@ pub(super) fn prepare<F: Format>(
     memory: Memory,
     given: impl FnOnce(&AddressSpace<'_, crate::machine::soft::SoftMachine<Baton, F>>),
 ) {
-    if memory != Memory::Private {
+    if memory.leaf().is_some() {
         return given(driver.space);
     }
-    for addr in [BASE, FAR] {
-        drop(driver.call(&Call::Mmap { hint: addr, len: PAGES * PAGE, prot: BOTH, flags: FIXED }));
+    let map =
+        |addr| drop(driver.call(&Call::Mmap { hint: addr, len: memory.len(), prot: BOTH, flags: FIXED }));
+    map(BASE);
+    if memory == Memory::Zeros {
+        return drop(driver.call(&Call::Read { addr: BASE }));
     }
+    map(FAR);
     each_page(memory, |addr, value| drop(driver.call(&Call::Write { addr, value })));
 }

@@ -89,6 +89,11 @@ pub struct Tlb {
     holds_large: bool,
     /// Tables found in entries of `Pmd`, `Pud`, `P4d`: their frames.
     upper: [Set<16>; 3],
+    /// Tables found in leaves [by table](interleaf::machine::LeafKind::BY_TABLE), of which a slot allows some
+    /// rights: frame and rights.
+    shared: Set<16>,
+    /// Whether one came in since everything was forgotten.
+    holds_shared: bool,
 }
 
 /// Levels of the entries whose tables are cached, lowest first.
@@ -106,6 +111,8 @@ impl Tlb {
             giant: Set::new(Level::Pud.entry_shift()),
             holds_large: false,
             upper: UPPER.map(|level| Set::new(level.entry_shift())),
+            shared: Set::new(Level::Pmd.entry_shift()),
+            holds_shared: false,
         }
     }
 
@@ -180,6 +187,20 @@ impl Tlb {
         violation
     }
 
+    /// The table cached of a leaf by table that maps `vpn`, and what the leaf allowed.
+    #[inline]
+    pub fn shared_table_for(&self, vpn: Vpn) -> Option<(Pfn, Rights)> {
+        let word = if self.holds_shared { self.shared.get(vpn, self.generation) } else { None };
+        word.map(|word| (Pfn(word >> 8), Rights::from_bits_truncate(word as u8)))
+    }
+
+    /// Caches the table of a leaf by table.
+    #[cold]
+    pub fn insert_shared_table(&mut self, vpn: Vpn, table: Pfn, rights: Rights) {
+        self.shared.insert(vpn, self.generation, table.0 << 8 | u64::from(rights.bits()));
+        self.holds_shared = true;
+    }
+
     /// The lowest table cached on the way to `vpn`, and its level.
     #[inline]
     pub fn table_for(&self, vpn: Vpn) -> Option<(Level, Pfn)> {
@@ -204,8 +225,8 @@ impl Tlb {
     }
 
     /// Drops one page, whatever its size, as a page fault does. Hardware drops the tables on the way to
-    /// it too. Here they stay, so that code which frees a table and relies on a fault to drop it, instead of
-    /// on a flush, is caught.
+    /// it too. Here they stay, but for one whose slot may have refused the access, so that code which frees a
+    /// table and relies on a fault to drop it, instead of on a flush, is caught.
     #[inline]
     pub fn forget(&mut self, vpn: Vpn) {
         let generation = self.generation;
@@ -213,6 +234,9 @@ impl Tlb {
         if self.holds_large {
             self.huge.forget(vpn, generation);
             self.giant.forget(vpn, generation);
+        }
+        if self.holds_shared {
+            self.shared.forget(vpn, generation);
         }
     }
 
@@ -226,6 +250,9 @@ impl Tlb {
             self.huge.flush(range, generation);
             self.giant.flush(range, generation);
         }
+        if self.holds_shared {
+            self.shared.flush(range, generation);
+        }
     }
 
     /// Drops everything.
@@ -235,9 +262,10 @@ impl Tlb {
             self.huge.clear();
             self.giant.clear();
             self.upper.iter_mut().for_each(Set::clear);
+            self.shared.clear();
             Generation::FIRST
         });
-        self.holds_large = false;
+        (self.holds_large, self.holds_shared) = (false, false);
     }
 
     /// Passes every cached page to `f` that shares a page with `range`.
@@ -255,6 +283,7 @@ impl Tlb {
         for (set, level) in self.upper.iter().zip(UPPER) {
             set.for_each(EVERYTHING, self.generation, |_, table| f(level, Pfn(table)));
         }
+        self.shared.for_each(EVERYTHING, self.generation, |_, word| f(Level::Pmd, Pfn(word >> 8)));
     }
 }
 

@@ -9,7 +9,7 @@ use super::device;
 use super::flavour::Flavour;
 use super::machine::SoftMachine;
 use super::tlb::Tlb;
-use super::walker::{is_canonical, walk};
+use super::walker::{is_canonical, walk, walk_shared};
 use interleaf::frame::FrameRef;
 use interleaf::machine::{AccessKind, Format, Machine};
 use interleaf::sync::with_interrupts_off;
@@ -271,8 +271,17 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         if !is_canonical::<F>(addr) || F::REMEMBERS_REFUSALS && tlb.refuses(vpn, access) {
             return None;
         }
-        let from = tlb.table_for(vpn).unwrap_or((F::ROOT, root));
-        let found = walk(self, from, vpn, access, |level, table| tlb.insert_table(level, vpn, table));
+        let found = match tlb.shared_table_for(vpn) {
+            Some((table, rights)) => walk_shared(self, table, rights, vpn, access),
+            None => {
+                let from = tlb.table_for(vpn).unwrap_or((F::ROOT, root));
+                let upper = |level, table, allowed: Option<Rights>| match allowed {
+                    None => tlb.insert_table(level, vpn, table),
+                    Some(rights) => tlb.insert_shared_table(vpn, table, rights),
+                };
+                walk(self, from, vpn, access, upper)
+            }
+        };
         let Some(page) = found else {
             tlb.forget(vpn);
             return None;

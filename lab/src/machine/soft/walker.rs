@@ -8,7 +8,7 @@ use super::tlb::Translation;
 use super::{Flavour, SoftMachine};
 use interleaf::machine::{Cpu, Entry, Format, Leaf, Marker};
 use interleaf::sync::atomic::{AtomicU64, Ordering::*};
-use interleaf::units::{Access, Level, Pfn, Rights, VirtAddr, Vpn};
+use interleaf::units::{Access, Level, PageSize, Pfn, Rights, VirtAddr, Vpn};
 
 /// Whether the upper bits of an address repeat the highest that counts.
 #[inline]
@@ -18,13 +18,14 @@ pub fn is_canonical<F: Format>(addr: VirtAddr) -> bool {
 }
 
 /// Finds the page of `vpn`, from the table `from` of some level downwards, for an access by user code. `None`
-/// is a page fault. `table` is called with each table on the way: the level of its entry, and its frame.
+/// is a page fault. `table` is called with each table on the way: the level of its entry, its frame, and what
+/// its entry allows, where that is a leaf by table.
 pub fn walk<C: Flavour, F: Format>(
     machine: &SoftMachine<C, F>,
     from: (Level, Pfn),
     vpn: Vpn,
     access: Access,
-    mut table: impl FnMut(Level, Pfn),
+    mut table: impl FnMut(Level, Pfn, Option<Rights>),
 ) -> Option<Translation> {
     let (mut level, mut pfn) = from;
     loop {
@@ -32,8 +33,12 @@ pub fn walk<C: Flavour, F: Format>(
         match step::<C, F>(word, level, access) {
             Step::Fault => return None,
             Step::Down(next) => {
-                table(level, next);
+                table(level, next, None);
                 (level, pfn) = (level.below()?, next);
+            }
+            Step::Found(leaf) if leaf.by_table() => {
+                table(level, leaf.pfn, Some(leaf.rights));
+                return walk_shared(machine, leaf.pfn, leaf.rights, vpn, access);
             }
             Step::Found(leaf) => {
                 let size = level.leaf_size()?;
@@ -48,6 +53,26 @@ pub fn walk<C: Flavour, F: Format>(
             }
         }
     }
+}
+
+/// The page of `vpn` in a table that a leaf by table points to, which allows `rights`: as a table whose
+/// upper entry takes rights away.
+#[cold]
+pub fn walk_shared<C: Flavour, F: Format>(
+    machine: &SoftMachine<C, F>,
+    table: Pfn,
+    rights: Rights,
+    vpn: Vpn,
+    access: Access,
+) -> Option<Translation> {
+    if !rights.contains(access.needs() | Rights::USER) {
+        return None;
+    }
+    let Step::Found(leaf) = step::<C, F>(entry(machine, table, Level::Pte, vpn), Level::Pte, access) else {
+        return None;
+    };
+    let rights = leaf.rights & rights;
+    Some(Translation { vpn, size: PageSize::Base, pfn: leaf.pfn, rights, dirty: leaf.dirty })
 }
 
 /// The leaf of `vpn`, from the table `from` of some level downwards, or `None` where no entry is present.

@@ -70,45 +70,41 @@ pub struct LibraryRow {
     pub table_bytes: u64,
     /// Bytes that are resident as Linux counts them: without zero pages.
     pub resident_bytes: u64,
-    /// Huge zero pages allocated.
+    /// Huge zero pages allocated, or tables in their place.
     pub huge_zero_pages: u64,
 }
 
 /// Bytes above which memory of its own is not compared: it is all allocated.
 const MOST_OWNED: u64 = 1 << 30;
 
-/// All programs with one kind of zero page; none where the library does not have it.
+/// All programs with one kind of zero page.
 pub fn rows(kind: ZeroPage, memory: u64, touched: u64) -> Result<Vec<LibraryRow>, Failure> {
     let bytes = |program: Program| if program.is_large() { memory } else { touched };
     let fits = |program: &Program| kind != ZeroPage::None || bytes(*program) <= MOST_OWNED;
     let rows = Program::ALL.into_iter().filter(fits);
-    rows.filter_map(|program| measure(program, kind, bytes(program)).transpose()).collect()
+    rows.map(|program| measure(program, kind, bytes(program))).collect()
 }
 
-/// One program over `bytes` bytes; `None` where the library does not have this kind of zero page.
-///
-/// # Errors
-/// What the host or the library says.
-pub fn measure(program: Program, kind: ZeroPage, bytes: u64) -> Result<Option<LibraryRow>, Failure> {
-    policy_of(kind).map(|policy| row(program, kind, policy, bytes)).transpose()
-}
-
-const fn policy_of(kind: ZeroPage) -> Option<ZeroPagePolicy> {
+const fn policy_of(kind: ZeroPage) -> ZeroPagePolicy {
     match kind {
-        ZeroPage::Huge => Some(ZeroPagePolicy::Huge),
-        ZeroPage::Small => Some(ZeroPagePolicy::Small),
-        ZeroPage::None => Some(ZeroPagePolicy::None),
-        ZeroPage::Virtual => None,
+        ZeroPage::Huge => ZeroPagePolicy::Huge,
+        ZeroPage::Virtual => ZeroPagePolicy::Virtual,
+        ZeroPage::Small => ZeroPagePolicy::Small,
+        ZeroPage::None => ZeroPagePolicy::None,
     }
 }
 
-fn row(program: Program, kind: ZeroPage, policy: ZeroPagePolicy, bytes: u64) -> Result<LibraryRow, Failure> {
+/// One program over `bytes` bytes.
+///
+/// # Errors
+/// What the host or the library says.
+pub fn measure(program: Program, kind: ZeroPage, bytes: u64) -> Result<LibraryRow, Failure> {
     let owned = if kind == ZeroPage::None { bytes } else { bytes / 2 * u64::from(!program.is_large()) };
     let options = Options::full();
     let machine = timed_machine::machine(&options, (owned + bytes / 512) / PAGE + 16 * 1024)?;
     let _entered = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, timed_machine::boot_map(&machine)?).map_err(Failure::of)?;
-    let vm = vm.with_huge_pages(HugePolicy::Always).with_zero_page(policy);
+    let vm = vm.with_huge_pages(HugePolicy::Always).with_zero_page(policy_of(kind));
     let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
     let mapped = space.map(&MapRequest::anonymous(bytes + 2 * HUGE)).map_err(Failure::of)?;
     let base = VirtAddr(mapped.0.next_multiple_of(HUGE));

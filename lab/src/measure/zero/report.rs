@@ -48,9 +48,9 @@ const SEED: &str =
   memory without.
 ";
 
-const WORDS: &str = "  Resident is counted as Linux counts it: zero pages are not. A shared table is in the
-  model only, and memory of its own is compared up to 1 GiB. The model is one core with caches of its own:
-  entries that a TLB miss reads go through them, instructions and other programs do not.
+const WORDS: &str = "  Resident is counted as Linux counts it: zero pages are not. Memory of its own is
+  compared up to 1 GiB. The model is one core with caches of its own: entries that a TLB miss reads go through
+  them, instructions and other programs do not.
 ";
 
 impl Report {

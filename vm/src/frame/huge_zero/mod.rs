@@ -113,7 +113,7 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// The cell of the page that spaces map from this CPU.
-    fn local_huge_zero(&self) -> usize {
+    pub(super) fn local_huge_zero(&self) -> usize {
         if self.huge_zero_options().per_node { self.local_zone(M::Cpu::id()) } else { 0 }
     }
 

@@ -36,9 +36,10 @@ impl<C: Cpu> HugeZeroUse<C> {
 
     /// The page to map on this CPU, if there is a reference to it: one load of the space's own line, one of
     /// the cell's, which changes when spaces begin and end to use it.
+    #[inline(always)]
     pub fn page<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>) -> Option<Pfn> {
         let at = memory.local_huge_zero();
-        self.has(at).then(|| cell(memory, at).word().page()).flatten()
+        if self.has(at) { cell(memory, at).word().page() } else { None }
     }
 
     /// Takes a reference to the page to map on this CPU, unless there is one. Where there is no page, one is

@@ -44,6 +44,13 @@ impl<'m, M: Machine> TableFrame<'m, M> {
         self.pfn
     }
 
+    /// Gives the table, of `memory`, up for good: its record stays as it is, so nobody can lock it.
+    #[track_caller]
+    pub(in crate::frame) fn keep(self, memory: &Memory<'_, M>) -> Pfn {
+        assert!(memory.is(self.memory), "a table of another memory");
+        ManuallyDrop::new(self).pfn
+    }
+
     /// Marks the table as attached to a structure of `memory`, which the frame must be of. From now on it
     /// goes by way of [`Memory::detach_table`] only.
     #[track_caller]

@@ -361,7 +361,7 @@ unsafe fn put_mappings_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
             word.store(0, Relaxed);
             match entry {
                 Entry::Marker(Marker::PendingFree(pfn)) => memory.put_mapping(pfn),
-                Entry::Leaf(leaf) if leaf.owned => memory.put_mapping(leaf.pfn),
+                Entry::Leaf(leaf) if leaf.owned() => memory.put_mapping(leaf.pfn),
                 _ => {}
             }
         }

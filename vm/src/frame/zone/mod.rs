@@ -26,6 +26,7 @@ pub use watermark::Watermark;
 
 use crate::frame::huge_pool::PoolList;
 use crate::frame::huge_zero::HugeZeroCell;
+use crate::frame::zero_table::ZeroTableCell;
 use crate::frame::{FrameTable, Init, Priority};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
@@ -45,6 +46,8 @@ pub struct Zone<C: Cpu> {
     deferred: AtomicU64<C>,
     /// On a line of its own: loads of untouched memory read it.
     huge_zero: CacheAligned<HugeZeroCell<C>>,
+    /// The table of zeros, in the place of that page.
+    zero_table: ZeroTableCell<C>,
     /// 1 where a block of [`Order::HUGE`] or more was free when the lock was last released, else 0. Written
     /// under the lock, when it changes; read without, as a hint.
     has_huge_block: CacheAligned<AtomicU64<C>>,
@@ -67,7 +70,18 @@ impl<C: Cpu> Zone<C> {
         let (watermark, huge_zero) = (Watermark::for_frames(managed), CacheAligned(HugeZeroCell::new()));
         let has_huge_block = CacheAligned(AtomicU64::new(0));
         let huge_pool = [const { PoolList::new() }; 2];
-        Self { index, node, managed, watermark, deferred, huge_zero, has_huge_block, huge_pool, buddy }
+        Self {
+            index,
+            node,
+            managed,
+            watermark,
+            deferred,
+            huge_zero,
+            zero_table: ZeroTableCell::new(),
+            has_huge_block,
+            huge_pool,
+            buddy,
+        }
     }
 
     /// The node of the zone's memory.
@@ -78,6 +92,11 @@ impl<C: Cpu> Zone<C> {
     /// The word of the node's huge zero page; without pages for each node, that of the first zone is used.
     pub(in crate::frame) fn huge_zero(&self) -> &HugeZeroCell<C> {
         &self.huge_zero
+    }
+
+    /// The word of the node's table of zeros, as of the huge zero page.
+    pub(in crate::frame) fn zero_table(&self) -> &ZeroTableCell<C> {
+        &self.zero_table
     }
 
     /// The folios of the reserved pool of one size that lie on this node.

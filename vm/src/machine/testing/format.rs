@@ -1,6 +1,6 @@
 //! Table entries for unit tests: the plainest bits that say everything.
 
-use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind, Marker};
 use crate::units::{Level, Pfn, Rights};
 
 const PRESENT: u64 = 1;
@@ -13,7 +13,8 @@ const CACHE_SHIFT: u32 = 9;
 const FRAME_SHIFT: u32 = 12;
 
 /// The root's level as a number, and whether TLBs remember refusals; bit 0 present, 1 leaf, 2..6 rights, 6
-/// accessed, 7 dirty, 8 not owned, 9..11 cache type, 12.. frame. Not present and not zero: a marker.
+/// accessed, 7 dirty, 8 not owned, 9..11 cache type, 12.. frame. Not present and not zero: a marker. A table
+/// that is not owned is a leaf by table.
 #[derive(Debug)]
 pub enum Plainest<const ROOT: u8, const REMEMBERS: bool = false> {}
 
@@ -34,6 +35,7 @@ impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS>
     const ROOT: Level = [Level::Pte, Level::Pmd, Level::Pud, Level::P4d, Level::Pgd][ROOT as usize];
     const ADDRESS_BITS: u32 = 12 + 9 * (ROOT as u32 + 1);
     const REMEMBERS_REFUSALS: bool = REMEMBERS;
+    const SHOWS_BY_TABLE: bool = true;
 
     fn encode(entry: Entry, _level: Level) -> u64 {
         match entry {
@@ -43,8 +45,9 @@ impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS>
             Entry::Leaf(leaf) => {
                 let used = (u64::from(leaf.accessed) * ACCESSED) | (u64::from(leaf.dirty) * DIRTY);
                 let rights = u64::from(leaf.rights.bits()) << RIGHTS_SHIFT;
-                let kind = (u64::from(!leaf.owned) * NOT_OWNED) | ((leaf.cache as u64) << CACHE_SHIFT);
-                leaf.pfn.0 << FRAME_SHIFT | used | rights | kind | LEAF | PRESENT
+                let kind = (u64::from(!leaf.owned()) * NOT_OWNED) | ((leaf.cache as u64) << CACHE_SHIFT);
+                let size = u64::from(!leaf.by_table()) * LEAF;
+                leaf.pfn.0 << FRAME_SHIFT | used | rights | kind | size | PRESENT
             }
         }
     }
@@ -54,17 +57,21 @@ impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS>
         match (word & PRESENT != 0, word & LEAF != 0) {
             (false, _) if word == 0 => Entry::Absent,
             (false, _) => Entry::Marker(Marker::from_parts(word >> 1 & 0xf, pfn.0)),
-            (true, false) => Entry::Table(pfn),
-            (true, true) => Entry::Leaf(Leaf {
+            (true, false) if word & NOT_OWNED == 0 => Entry::Table(pfn),
+            (true, is_leaf) => Entry::Leaf(Leaf {
                 pfn,
                 rights: Rights::from_bits_truncate((word >> RIGHTS_SHIFT) as u8 & 0xf),
                 accessed: word & ACCESSED != 0,
                 dirty: word & DIRTY != 0,
-                owned: word & NOT_OWNED == 0,
                 cache: match word >> CACHE_SHIFT & 3 {
                     0 => CacheType::WriteBack,
                     1 => CacheType::WriteCombining,
                     _ => CacheType::Device,
+                },
+                kind: match (is_leaf, word & NOT_OWNED == 0) {
+                    (true, true) => LeafKind::OWNED,
+                    (true, false) => LeafKind::NOT_OWNED,
+                    (false, _) => LeafKind::BY_TABLE,
                 },
             }),
         }

@@ -19,6 +19,12 @@ impl<F: Format> TestMachine<F> {
         loop {
             match F::decode(self.word(table, level.index(page)).load(Acquire), level) {
                 Entry::Table(below) if level != Level::Pte => (table, level) = (below, level.below()?),
+                Entry::Leaf(leaf) if leaf.by_table() => {
+                    let below = self.word(leaf.pfn, Level::Pte.index(page)).load(Acquire);
+                    let Entry::Leaf(below) = F::decode(below, Level::Pte) else { return None };
+                    let rights = below.rights & leaf.rights;
+                    return Some((VpnRange::new(page, page.add(1)), Leaf { rights, ..below }));
+                }
                 Entry::Leaf(leaf) => {
                     let start = Vpn(page.0 & !(level.entry_pages() - 1));
                     return Some((VpnRange::new(start, start.add(level.entry_pages())), leaf));

@@ -25,4 +25,4 @@ mod zap;
 pub use guard::{Held, PublishedGuard, RangeGuard, RangeReadGuard};
 pub(in crate::space) use parallel_zap::part_pages;
 pub use replace::VmaEdit;
-pub(in crate::space) use split::SplitReserve;
+pub(in crate::space) use split::{SplitReserve, translations_of};

@@ -207,12 +207,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         frame: TableFrame<'v, M>,
     ) {
         let vm = self.vm;
-        // One page of the leaf: a TLB forgets it whole (see `flush_leaf`).
-        let one = VpnRange::new(pages.start, pages.start.add(1));
-        let split = table.split_leaf(slot, frame, || vm.shootdown.flush(vm.machine, &self.tlb, one));
+        let cached = translations_of(table, slot, pages);
+        let split = table.split_leaf(slot, frame, || vm.shootdown.flush(vm.machine, &self.tlb, cached));
         let Ok(SplitLeaf { last: leaf, has_split_block }) = split else { return };
         vm.counters.count_each([Counter::TlbFlush, Counter::TableAlloc]);
-        if leaf.owned {
+        if leaf.owned() {
             vm.count(Counter::ThpSplitPmd);
             if has_split_block {
                 vm.count(Counter::ThpSplitPage);
@@ -229,4 +228,19 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             self.vm.count_many(Counter::NrAnonTransparentHugepages, nr.wrapping_neg());
         }
     }
+}
+
+/// Which pages a flush names, so that TLBs forget the leaf in `slot`, which maps `pages`: one of them, as a
+/// TLB forgets a translation whole ([`Machine::flush_range`]); all, where it holds one for each, as of a leaf
+/// by table.
+pub(in crate::space) fn translations_of<M: Machine>(
+    table: &LockedTable<'_, M>,
+    slot: usize,
+    pages: VpnRange,
+) -> VpnRange {
+    let is_one = match table.entry(slot) {
+        Entry::Leaf(leaf) => !leaf.by_table() || mutant!("zero.table-flushed-as-leaf"),
+        _ => false,
+    };
+    if is_one { VpnRange::new(pages.start, pages.start.add(1)) } else { pages }
 }

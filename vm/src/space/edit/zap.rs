@@ -6,12 +6,12 @@
 //! ([`flush_page`](AddressSpace::flush_page)).
 
 use super::{Held, PublishedGuard, parallel_zap};
-use crate::machine::Machine;
+use crate::machine::{Entry, Machine};
 use crate::space::{AddressSpace, Counter};
 use crate::table::{LockedTable, SlotRun, detach_tables, may_cover_table, sweep, sweep_table, sweep_tables};
 use crate::tlb::{Gather, PendingFlush};
 use crate::units::{Level, Vpn, VpnRange};
-use crate::vma::VmaAttributes;
+use crate::vma::{VmaAttributes, ZeroPagePolicy};
 
 /// When the flush comes that a cleared huge leaf needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,12 +91,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// entry. The entry is a marker until this returns, and its table stays locked.
     pub(in crate::space) fn flush_page(&self, table: &LockedTable<'_, M>, page: Vpn) {
         self.flush_pages(table, VpnRange::new(page, page.add(1)));
-    }
-
-    /// As [`flush_page`](Self::flush_page), of one leaf that maps `pages`: a TLB forgets it whole,
-    /// whichever of its pages is named ([`Machine::flush_range`]).
-    pub(in crate::space) fn flush_leaf(&self, table: &LockedTable<'_, M>, pages: VpnRange) {
-        self.flush_page(table, pages.start);
     }
 
     /// As [`flush_page`](Self::flush_page), of the pages of one entry.
@@ -227,7 +221,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             is_any_cleared = true;
             let of_pool = self.leave_pool(&mut run);
-            let leaf_pages = run.table.level().entry_pages();
+            // None where a TLB holds a translation for each page.
+            let leaf_pages = if self.shows_by_table(&run) { 0 } else { run.table.level().entry_pages() };
             let add = |gather: &mut Gather<'_, 'v, M>, leaves| gather.add_leaves(leaves, leaf_pages);
             nr_huge += run.unhook_each(gather, Gather::if_shared_huge, add).saturating_sub(of_pool);
         });
@@ -236,6 +231,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             gather.flush_now();
         }
         end
+    }
+
+    /// Whether a slot of the run shows zeros by table.
+    fn shows_by_table(&self, run: &SlotRun<'_, '_, M>) -> bool {
+        let is_by_table = |slot| matches!(run.table.entry(slot), Entry::Leaf(leaf) if leaf.by_table());
+        self.vm.zero_page == ZeroPagePolicy::Virtual
+            && run.slots.clone().any(is_by_table)
+            && !mutant!("zero.table-unhooked-as-leaf")
     }
 
     /// The second pass of an edit, after its flush, where it has left frames in their slots. Tables that it

@@ -269,7 +269,7 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 Entry::Absent => {}
                 Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Err(Fallback::EntryBusy)),
                 Entry::Marker(Marker::PendingFree(_)) => return Err(Err(Fallback::EntryPending)),
-                Entry::Leaf(leaf) if leaf.owned => return Ok(Walked::Huge(entry, HugeOwner::Block)),
+                Entry::Leaf(leaf) if leaf.owned() => return Ok(Walked::Huge(entry, HugeOwner::Block)),
                 Entry::Leaf(leaf) if self.space.table.is_huge_zero(leaf, entry.table.level()) => {
                     return Ok(Walked::Huge(entry, HugeOwner::Zero));
                 }

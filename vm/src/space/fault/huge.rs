@@ -85,7 +85,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Whether a store to a huge leaf has to split it, unless its block's record changes: a hint.
     fn may_need_split(&self, entry: Entry) -> bool {
         let Entry::Leaf(leaf) = entry else { return false };
-        leaf.owned && self.vm.memory.meta_of(leaf.pfn).may_block_need_split()
+        leaf.owned() && self.vm.memory.meta_of(leaf.pfn).may_block_need_split()
     }
 }
 
@@ -122,7 +122,9 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         }
         let is_store = access == Access::Write;
         match space.vm.zero_page {
-            ZeroPagePolicy::Huge if !is_store => return self.map_huge_zero(entry, order, prepared),
+            ZeroPagePolicy::Huge | ZeroPagePolicy::Virtual if !is_store => {
+                return self.map_huge_zero(entry, order, prepared);
+            }
             ZeroPagePolicy::Small if !is_store => return Ok(false),
             _ => {}
         }
@@ -191,7 +193,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         let Self { space, page, .. } = self;
         if huge == HugeUse::Split
             && let Entry::Leaf(leaf) = entry.entry()
-            && leaf.owned
+            && leaf.owned()
         {
             return self.lock_to_split(entry, prepared).map(HugeStep::Split);
         }

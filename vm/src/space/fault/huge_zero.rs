@@ -13,6 +13,9 @@
 //!     none was free ────► lock, the questions ─► Busy ─► flush ─► a table of small zero pages; walk again
 //! ```
 //!
+//! Under `ZeroPagePolicy::Virtual` it is the same with a table of small zero pages that the hardware finds in
+//! the entry: for software a leaf too ([`HugeZeroKind::Table`]).
+//!
 //! The page is never writable, pinned or split: a leaf of it is replaced, or becomes a table of leaves of the
 //! small zero page. All of this is on the cold way of `huge`.
 
@@ -23,12 +26,13 @@ use super::prepare::Prepared;
 use super::prepare_block::PreparedHuge;
 use super::{Fallback, Fault};
 use crate::frame::{NoHugeZero, Priority, Taken};
-use crate::machine::{Entry, Machine, Marker};
+use crate::machine::{Entry, Format, Machine, Marker};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
+use crate::space::edit::translations_of;
 use crate::sync::ReadGuard;
-use crate::table::{EntryRef, LeafBits, LockedTable, Table};
-use crate::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
+use crate::table::{EntryRef, HugeZero, HugeZeroKind, LeafBits, LockedTable, Table};
+use crate::units::{Level, Order, Rights, Vpn, VpnRange};
 use crate::vma::{Vma, ZeroPagePolicy, order_of_fault, pages_of};
 
 /// What is left to do at a leaf of the huge zero page, once the read section has ended: a flush is waited
@@ -57,20 +61,57 @@ pub(super) fn map_known_huge_zero<M: Machine>(
     table: &Table<'_, '_, M>,
     reading: &ReadGuard<'_, M::Cpu>,
 ) -> bool {
+    if space.vm.zero_page != ZeroPagePolicy::Huge {
+        return show_known_table(space, vma, page, table, reading);
+    }
+    map_known(space, vma, page, table, (HugeZeroKind::Page, reading))
+}
+
+/// As [`map_known_huge_zero`], of the table of zeros, under the other policies.
+#[cold]
+#[inline(never)]
+fn show_known_table<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    vma: &Vma<M::Cpu>,
+    page: Vpn,
+    table: &Table<'_, '_, M>,
+    reading: &ReadGuard<'_, M::Cpu>,
+) -> bool {
+    kind_of::<M::Format>(space.vm.zero_page) == Some(HugeZeroKind::Table)
+        && map_known(space, vma, page, table, (HugeZeroKind::Table, reading))
+}
+
+#[inline(always)]
+fn map_known<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    vma: &Vma<M::Cpu>,
+    page: Vpn,
+    table: &Table<'_, '_, M>,
+    (kind, reading): (HugeZeroKind, &ReadGuard<'_, M::Cpu>),
+) -> bool {
     let vm = space.vm;
     let is_wanted = table.level() == Level::Pmd
-        && vm.zero_page == ZeroPagePolicy::Huge
         && order_of_fault(vm.huge_policy, space.huge_refusal(), vma, page) == Order::HUGE;
     if !is_wanted {
         return false;
     }
     let Some(mut table) = table.lock() else { return false };
     let is_mapped = (vma.is_live() || mutant!("zero.known-mapping-not-rechecked"))
-        && table.map_own_huge_zero(Level::Pmd.index(page), vma.rights());
+        && table.map_own_huge_zero(Level::Pmd.index(page), vma.rights(), kind);
     if is_mapped {
         vm.counters.count_here(Counter::ZeroPageMapped, reading);
     }
     is_mapped
+}
+
+/// What loads map by one entry under the policy, if anything.
+#[inline(always)]
+fn kind_of<F: Format>(policy: ZeroPagePolicy) -> Option<HugeZeroKind> {
+    match policy {
+        ZeroPagePolicy::Huge => Some(HugeZeroKind::Page),
+        ZeroPagePolicy::Virtual if F::SHOWS_BY_TABLE => Some(HugeZeroKind::Table),
+        _ => None,
+    }
 }
 
 impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
@@ -86,20 +127,22 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         order: Order,
         prepared: &mut Prepared<'v, M>,
     ) -> Result<bool, Fallback> {
-        let Some(pfn) = self.find_huge_zero(prepared)? else { return Ok(false) };
+        let Some(zero) = self.find_huge_zero(prepared)? else { return Ok(false) };
         let (mut table, vma) = self.lock_huge(entry, order)?;
-        table.install_huge_zero(entry.slot, pfn, LeafBits::new(vma.rights()).used(false));
+        table.install_huge_zero(entry.slot, zero, LeafBits::new(vma.rights()).used(false));
         self.space.vm.count(Counter::ZeroPageMapped);
         Ok(true)
     }
 
-    /// The huge zero page, of which the space has a reference afterwards. Waits for nothing.
-    fn find_huge_zero(&self, prepared: &mut Prepared<'v, M>) -> Result<Option<Pfn>, Fallback> {
-        if let Some(pfn) = self.space.table.huge_zero() {
-            return Ok(Some(pfn));
+    /// The huge zero page, of which the space has a reference afterwards, or the table that shows one. Waits
+    /// for nothing.
+    fn find_huge_zero(&self, prepared: &mut Prepared<'v, M>) -> Result<Option<HugeZero>, Fallback> {
+        let Some(kind) = kind_of::<M::Format>(self.space.vm.zero_page) else { return Ok(None) };
+        if let Some(zero) = self.space.table.huge_zero(kind) {
+            return Ok(Some(zero));
         }
-        match (self.space.table.take_huge_zero(None), prepared.huge()) {
-            (Ok((pfn, _)), _) => Ok(Some(pfn)),
+        match (self.space.table.take_huge_zero(kind, None), prepared.huge()) {
+            (Ok((zero, _)), _) => Ok(Some(zero)),
             (Err(NoHugeZero), PreparedHuge::Lacking) => Ok(None),
             (Err(NoHugeZero), _) => {
                 prepared.want_huge_zero();
@@ -172,7 +215,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if !prepared.wants_huge_zero() {
             return prepared.prepare_huge();
         }
-        let result = self.table.take_huge_zero(Some(Priority::Normal));
+        let kind = kind_of::<M::Format>(self.vm.zero_page).ok_or(NoHugeZero);
+        let result = kind.and_then(|kind| self.table.take_huge_zero(kind, Some(Priority::Normal)));
         prepared.note_huge_zero(result.is_ok());
         match result {
             Ok((_, Taken::Allocated)) => self.vm.count(Counter::ThpZeroPageAlloc),
@@ -218,11 +262,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         prepared: &mut Prepared<'v, M>,
     ) {
         let Some(folio) = prepared.take_huge() else { return };
+        let cached = translations_of(table, slot, pages);
         if !table.mark(slot, Marker::Busy) {
             return;
         }
         if !mutant!("zero.huge-not-flushed") {
-            self.flush_leaf(table, pages);
+            self.flush_pages(table, cached);
         }
         let block = folio.into_mapped_at(self.node.birth(pages.start));
         table.install_huge(slot, block, LeafBits::new(rights).used(true));

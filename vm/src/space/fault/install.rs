@@ -71,7 +71,7 @@ pub fn decide_unshare(entry: Entry, inputs: FaultInputs) -> Decision {
     match entry {
         Entry::Absent if inputs.private_anonymous => Decision::MapFrame,
         Entry::Leaf(leaf) if leaf.pfn == inputs.zero => Decision::ReplaceZeroPage,
-        Entry::Leaf(leaf) if !leaf.owned => Decision::Refuse,
+        Entry::Leaf(leaf) if !leaf.owned() => Decision::Refuse,
         Entry::Leaf(_) if inputs.private_anonymous => Decision::AllowWrite(inputs.rights),
         entry => decide(entry, inputs),
     }
@@ -80,7 +80,7 @@ pub fn decide_unshare(entry: Entry, inputs: FaultInputs) -> Decision {
 fn decide_present(leaf: Leaf, inputs: FaultInputs) -> Decision {
     if leaf.rights.contains(inputs.access.needs()) {
         Decision::Nothing
-    } else if inputs.private_anonymous && !leaf.owned && leaf.pfn != inputs.zero {
+    } else if inputs.private_anonymous && !leaf.owned() && leaf.pfn != inputs.zero {
         // Frames of others in memory of its own: no record says whether they may be written.
         Decision::Refuse
     } else if leaf.pfn != inputs.zero {

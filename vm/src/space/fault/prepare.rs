@@ -134,7 +134,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
     #[inline(never)]
     pub fn prepare_copy(&mut self, vma: &Vma<M::Cpu>, page: Vpn, entry: Entry) -> Result<(), Fallback> {
         let Entry::Leaf(leaf) = entry else { return Ok(()) };
-        let may_need_copy = || !leaf.owned || self.vm.memory.meta_of(leaf.pfn).may_need_copy();
+        let may_need_copy = || !leaf.owned() || self.vm.memory.meta_of(leaf.pfn).may_need_copy();
         let was_wanted = matches!(self.rare, Rare::CopyWanted | Rare::Copy(_));
         if !self.has_copy() {
             // Should the record turn out to be wrong, the next attempt prepares one.

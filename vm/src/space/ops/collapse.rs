@@ -161,7 +161,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let found = walk(&self.table, region.start, Level::Pmd, &reading);
         match found.entry() {
             _ if found.table.level() != Level::Pmd => RegionEntry::Nothing,
-            Entry::Leaf(leaf) if leaf.owned => RegionEntry::Huge,
+            Entry::Leaf(leaf) if leaf.owned() => RegionEntry::Huge,
             Entry::Leaf(leaf)
                 if self.table.is_huge_zero(leaf, Level::Pmd) && !mutant!("collapse.zeros-refused") =>
             {

@@ -13,7 +13,7 @@ use crate::frame::NotMappedAgain;
 use crate::machine::{Leaf, Machine};
 use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{LeafBits, SharedHuge};
+use crate::table::{HugeZero, LeafBits, SharedHuge};
 use crate::tlb::Gather;
 use crate::units::{Level, Order, Vpn, VpnRange};
 use crate::vma::pages_of;
@@ -95,9 +95,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Maps, from `page` on, the huge zero page that a leaf of the parent maps. Nobody but the caller knows
     /// the space.
     fn map_huge_zero_of(&self, page: Vpn, leaf: Leaf) -> Result<(), Error> {
-        self.table.share_huge_zero(leaf.pfn).map_err(|_| Error::NoMemory)?;
+        let zero = HugeZero::of(leaf);
+        self.table.share_huge_zero(zero).map_err(|_| Error::NoMemory)?;
         self.fill_above(page, Level::Pmd, |above, slot| {
-            above.install_huge_zero(slot, leaf.pfn, LeafBits::of(leaf));
+            above.install_huge_zero(slot, zero, LeafBits::of(leaf));
             Ok(())
         })
     }

@@ -73,7 +73,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             fork.advance(pages.end);
             return match entry {
-                Entry::Leaf(leaf) if leaf.owned => {
+                Entry::Leaf(leaf) if leaf.owned() => {
                     if table.take_write(slot) && !mutant!("pool.fork-flush-skipped") {
                         gather.weakened(pages);
                     }

@@ -146,7 +146,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
             run.each_used(|table, slot, _| {
                 if let Entry::Leaf(leaf) = table.entry(slot)
-                    && leaf.owned
+                    && leaf.owned()
                 {
                     found |= !nodes.contains(memory.node_of(leaf.pfn));
                 }

@@ -33,7 +33,7 @@ fn entries(spaces: &[TestSpace<'_>], pages: u64) -> BTreeMap<Pfn, BTreeSet<(Spac
     let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for space in spaces {
         for addr in (0..pages).map(page) {
-            if let Some(leaf) = leaf(space, addr).filter(|leaf| leaf.owned) {
+            if let Some(leaf) = leaf(space, addr).filter(|leaf| leaf.owned()) {
                 all.entry(leaf.pfn).or_default().insert((space.id(), addr.vpn()));
             }
         }

@@ -2,8 +2,11 @@
 //!
 //! A writable page that is clean is read-only for AP[2] with DBM set: the hardware clears AP[2] on the first
 //! store. So "dirty" of a writable leaf is AP[2] clear, and that of a read-only leaf is a software bit.
+//!
+//! A leaf *by table* has the bits of a leaf in the places that a table descriptor ignores, and says to the
+//! hardware what it allows in APTable, UXNTable and PXNTable.
 
-use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind, Marker};
 use crate::units::{Level, Pfn, Rights};
 
 const VALID: u64 = 1 << 0;
@@ -22,10 +25,17 @@ const NO_EXECUTE_EL1: u64 = 1 << 53;
 const NO_EXECUTE_EL0: u64 = 1 << 54;
 /// Software: a leaf that is not writable was written before.
 const WAS_DIRTY: u64 = 1 << 55;
-/// Software: the entry does not own a mapping of its frame.
-const NOT_OWNED: u64 = 1 << 56;
+/// Software: the kind of a leaf. Bit 56: the entry does not own a mapping of its frame.
+const KIND_SHIFT: u32 = 56;
+/// Software: a leaf by table. The hardware reads a table descriptor.
+const BY_TABLE: u64 = 1 << (KIND_SHIFT + 1);
 /// Software, in invalid words: a leaf without rights.
 const NO_RIGHTS: u64 = 1 << 58;
+/// In table descriptors: no access of EL0 below; no stores; no fetches of EL1, and of EL0.
+const TABLE_NO_EL0: u64 = 1 << 61;
+const TABLE_READ_ONLY: u64 = 1 << 62;
+const TABLE_NO_EXECUTE_EL1: u64 = 1 << 59;
+const TABLE_NO_EXECUTE_EL0: u64 = 1 << 60;
 const FRAME: u64 = 0x0000_ffff_ffff_f000;
 /// In invalid words that are no leaf: kind of marker; its payload lies as frames do.
 const MARKER_SHIFT: u32 = 2;
@@ -41,6 +51,7 @@ impl Format for Aarch64 {
     /// An entry that causes a permission fault may be held in a TLB; one that causes a translation or an
     /// access flag fault may not.
     const REMEMBERS_REFUSALS: bool = true;
+    const SHOWS_BY_TABLE: bool = true;
 
     #[inline(always)]
     fn encode(entry: Entry, level: Level) -> u64 {
@@ -63,7 +74,7 @@ impl Format for Aarch64 {
                 }
                 _ => Entry::Marker(decode_marker(word)),
             }
-        } else if level == Level::Pte || word & TABLE_OR_PAGE == 0 {
+        } else if level == Level::Pte || word & (TABLE_OR_PAGE | BY_TABLE) != TABLE_OR_PAGE {
             Entry::Leaf(decode_leaf(word, pfn))
         } else {
             Entry::Table(pfn)
@@ -99,11 +110,22 @@ fn decode_marker(word: u64) -> Marker {
     if encode_marker(marker) == word { marker } else { Marker::Unknown }
 }
 
+/// What a table descriptor takes away from all below it, for a leaf by table.
+#[cold]
+fn denied_below(leaf: Leaf) -> u64 {
+    let bit = |on: bool, bit: u64| if on { bit } else { 0 };
+    let (user, execute) = (leaf.rights.contains(Rights::USER), leaf.rights.contains(Rights::EXECUTE));
+    bit(!user, TABLE_NO_EL0)
+        | bit(!leaf.rights.contains(Rights::WRITE), TABLE_READ_ONLY)
+        | bit(user || !execute, TABLE_NO_EXECUTE_EL1)
+        | bit(!user || !execute, TABLE_NO_EXECUTE_EL0)
+}
+
 #[inline(always)]
 fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
     let cache = (leaf.cache as u64) << CACHE_SHIFT;
-    let kept = leaf.pfn.addr().0 | cache | bit(leaf.accessed, ACCESS_FLAG) | bit(!leaf.owned, NOT_OWNED);
+    let kept = leaf.pfn.addr().0 | cache | bit(leaf.accessed, ACCESS_FLAG) | leaf.kind.bits() << KIND_SHIFT;
     if !leaf.rights.contains(Rights::READ) {
         return kept | NO_RIGHTS | bit(leaf.dirty, WAS_DIRTY);
     }
@@ -118,7 +140,8 @@ fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
     kept | write
         | VALID
         | INNER_SHAREABLE
-        | bit(level == Level::Pte, TABLE_OR_PAGE)
+        | bit(level == Level::Pte || leaf.by_table(), TABLE_OR_PAGE)
+        | if leaf.by_table() { denied_below(leaf) } else { 0 }
         | bit(user, EL0 | NOT_GLOBAL)
         | bit(user || !execute, NO_EXECUTE_EL1)
         | bit(!user || !execute, NO_EXECUTE_EL0)
@@ -145,5 +168,6 @@ fn leaf_of(word: u64, pfn: Pfn, rights: Rights, dirty: bool) -> Leaf {
         1 => CacheType::WriteCombining,
         _ => CacheType::Device,
     };
-    Leaf { pfn, rights, accessed: word & ACCESS_FLAG != 0, dirty, owned: word & NOT_OWNED == 0, cache }
+    let (accessed, kind) = (word & ACCESS_FLAG != 0, LeafKind::from_bits(word >> KIND_SHIFT));
+    Leaf { pfn, rights, accessed, dirty, kind, cache }
 }

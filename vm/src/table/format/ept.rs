@@ -7,7 +7,7 @@
 //! The addresses are a guest's physical ones. All of the guest is code outside of the kernel, so every leaf
 //! that has rights has [`Rights::USER`]. Accessed and dirty bits are set where the EPT pointer enables them.
 
-use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind, Marker};
 use crate::units::{Level, Pfn, Rights};
 
 const READ: u64 = 1 << 0;
@@ -101,7 +101,7 @@ fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
         CacheType::Device => UNCACHEABLE,
     };
     let used = bit(leaf.accessed, ACCESSED) | bit(leaf.dirty, DIRTY);
-    let kept = leaf.pfn.addr().0 | used | cache << CACHE_SHIFT | bit(!leaf.owned, NOT_OWNED);
+    let kept = leaf.pfn.addr().0 | used | cache << CACHE_SHIFT | bit(!leaf.owned(), NOT_OWNED);
     let kept = kept | bit(level != Level::Pte, PAGE_SIZE);
     if !leaf.rights.contains(Rights::READ) {
         return kept | NO_RIGHTS;
@@ -119,7 +119,8 @@ fn decode_leaf(word: u64, pfn: Pfn, rights: Rights) -> Leaf {
         _ => CacheType::Device,
     };
     let (accessed, dirty) = (word & ACCESSED != 0, word & DIRTY != 0);
-    Leaf { pfn, rights, accessed, dirty, owned: word & NOT_OWNED == 0, cache }
+    let kind = if word & NOT_OWNED == 0 { LeafKind::OWNED } else { LeafKind::NOT_OWNED };
+    Leaf { pfn, rights, accessed, dirty, kind, cache }
 }
 
 #[inline(always)]

@@ -9,7 +9,7 @@
 //! entry before it calls the library. A cache type other than write-back needs Svpbmt; where that is missing
 //! the physical memory attributes decide.
 
-use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind, Marker};
 use crate::units::{Level, Pfn, Rights};
 
 const VALID: u64 = 1 << 0;
@@ -115,7 +115,7 @@ fn encode_leaf(leaf: Leaf) -> u64 {
     let bit = |on: bool, bit: u64| if on { bit } else { 0 };
     let used = bit(leaf.accessed, ACCESSED) | bit(leaf.dirty, DIRTY);
     let cache = (leaf.cache as u64) << CACHE_SHIFT;
-    let kept = leaf.pfn.0 << FRAME_SHIFT | used | cache | bit(!leaf.owned, NOT_OWNED);
+    let kept = leaf.pfn.0 << FRAME_SHIFT | used | cache | bit(!leaf.owned(), NOT_OWNED);
     if !leaf.rights.contains(Rights::READ) {
         return kept | NO_RIGHTS;
     }
@@ -134,7 +134,8 @@ fn decode_leaf(word: u64, pfn: Pfn, rights: Rights) -> Leaf {
         _ => CacheType::Device,
     };
     let (accessed, dirty) = (word & ACCESSED != 0, word & DIRTY != 0);
-    Leaf { pfn, rights, accessed, dirty, owned: word & NOT_OWNED == 0, cache }
+    let kind = if word & NOT_OWNED == 0 { LeafKind::OWNED } else { LeafKind::NOT_OWNED };
+    Leaf { pfn, rights, accessed, dirty, kind, cache }
 }
 
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! x86-64: Intel SDM volume 3, tables 5-15 to 5-20.
 
-use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind, Marker};
 use crate::units::{Level, Pfn, Rights};
 
 const PRESENT: u64 = 1 << 0;
@@ -12,12 +12,14 @@ const CACHE_SHIFT: u32 = 3;
 const CACHE: u64 = 3 << CACHE_SHIFT;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
-/// In `Pmd` and `Pud` entries: a leaf.
+/// In `Pmd` and `Pud` entries: a leaf. Clear in a leaf by table.
 const PAGE_SIZE: u64 = 1 << 7;
 /// In words that are not present: a leaf without rights. The bit is Global in present ones.
 const NO_RIGHTS: u64 = 1 << 8;
-/// Software: the entry does not own a mapping of its frame.
-const NOT_OWNED: u64 = 1 << 9;
+/// Software: the kind of a leaf. Bit 9: the entry does not own a mapping of its frame.
+const KIND_SHIFT: u32 = 9;
+/// Software, in `Pmd` entries: a leaf by table. The processor reads a pointer to the table.
+const BY_TABLE: u64 = 1 << (KIND_SHIFT + 1);
 const NO_EXECUTE: u64 = 1 << 63;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
 /// In words that are neither present nor without rights: kind of marker; its payload lies as frames do.
@@ -38,6 +40,7 @@ impl<const FIVE: bool> Format for X86<FIVE> {
     const ADDRESS_BITS: u32 = if FIVE { 57 } else { 48 };
     /// A page fault invalidates what the TLB has of the address.
     const REMEMBERS_REFUSALS: bool = false;
+    const SHOWS_BY_TABLE: bool = true;
 
     #[inline(always)]
     fn encode(entry: Entry, level: Level) -> u64 {
@@ -58,7 +61,7 @@ impl<const FIVE: bool> Format for X86<FIVE> {
                 _ if word & NO_RIGHTS != 0 => Entry::Leaf(decode_leaf(word, pfn, Rights::empty())),
                 _ => Entry::Marker(decode_marker(word)),
             }
-        } else if level == Level::Pte || (word & PAGE_SIZE != 0 && level.leaf_size().is_some()) {
+        } else if level == Level::Pte || (word & (PAGE_SIZE | BY_TABLE) != 0 && level.leaf_size().is_some()) {
             Entry::Leaf(decode_leaf(word, pfn, rights(word)))
         } else {
             Entry::Table(pfn)
@@ -97,8 +100,8 @@ fn encode_leaf(leaf: Leaf, level: Level) -> u64 {
         CacheType::Device => 3 << CACHE_SHIFT,
     };
     let used = bit(leaf.accessed, ACCESSED) | bit(leaf.dirty, DIRTY);
-    let kept = leaf.pfn.addr().0 | used | cache | bit(!leaf.owned, NOT_OWNED);
-    let size = bit(level != Level::Pte, PAGE_SIZE);
+    let kept = leaf.pfn.addr().0 | used | cache | leaf.kind.bits() << KIND_SHIFT;
+    let size = bit(level != Level::Pte && !leaf.by_table(), PAGE_SIZE);
     if !leaf.rights.contains(Rights::READ) {
         return kept | size | NO_RIGHTS;
     }
@@ -117,7 +120,7 @@ fn decode_leaf(word: u64, pfn: Pfn, rights: Rights) -> Leaf {
         _ => CacheType::Device,
     };
     let (accessed, dirty) = (word & ACCESSED != 0, word & DIRTY != 0);
-    Leaf { pfn, rights, accessed, dirty, owned: word & NOT_OWNED == 0, cache }
+    Leaf { pfn, rights, accessed, dirty, kind: LeafKind::from_bits(word >> KIND_SHIFT), cache }
 }
 
 #[inline(always)]

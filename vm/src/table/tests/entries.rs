@@ -2,7 +2,7 @@
 
 use crate::frame::{BootMap, GatherBatch, Init, Memory, Priority, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
-use crate::machine::{Entry, Format, Leaf};
+use crate::machine::{Entry, Format, Leaf, LeafKind};
 use crate::sync::Rcu;
 use crate::table::{LeafBits, PageTable, walk};
 use crate::units::{Level, NodeId, PAGE_SIZE, Rights, VirtAddr, Vpn};
@@ -59,7 +59,7 @@ fn a_leaf_that_is_unhooked_says_how_it_was_used() {
         unsafe {
             table.set_entry(
                 5,
-                Entry::Leaf(Leaf { accessed, dirty, owned: true, ..Leaf::new(pfn, Rights::all()) }),
+                Entry::Leaf(Leaf { accessed, dirty, kind: LeafKind::OWNED, ..Leaf::new(pfn, Rights::all()) }),
             )
         };
         let unhooked = table.unhook(5, Vpn(5 * Level::P4d.entry_pages())).unwrap();

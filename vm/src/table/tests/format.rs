@@ -1,6 +1,6 @@
 //! Entries survive their bits, in every format.
 
-use crate::machine::{CacheType, Entry, Format, Leaf, Marker};
+use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind, Marker};
 use crate::table::format::{Aarch64, Ept, Sv39, Sv48, Sv57, X86_64, X86_64La57};
 use crate::units::{Level, Pfn, Rights};
 
@@ -23,7 +23,7 @@ pub(super) fn leaves<F: Format>() -> impl Iterator<Item = Leaf> {
             rights,
             accessed: bits & 1 == 1,
             dirty: bits & 2 == 2,
-            owned: bits & 4 == 4,
+            kind: if bits & 4 == 4 { LeafKind::OWNED } else { LeafKind::NOT_OWNED },
             cache: [CacheType::WriteBack, CacheType::WriteCombining, CacheType::Device][bits / 8],
         })
     })
@@ -129,7 +129,7 @@ fn known_words_of_x86_mean_what_the_manual_says() {
         rights: Rights::READ | Rights::WRITE | Rights::USER,
         accessed: true,
         dirty: true,
-        owned: true,
+        kind: LeafKind::OWNED,
         cache: CacheType::WriteBack,
     };
     assert_eq!(X86_64::decode(word, Level::Pte), Entry::Leaf(leaf));
@@ -152,7 +152,7 @@ fn known_words_of_riscv_mean_what_the_manual_says() {
     let word = 0x1234 << 10 | 0b1101_0111;
     let Entry::Leaf(leaf) = Sv39::decode(word, Level::Pte) else { panic!("{word:#x}") };
     assert_eq!((leaf.pfn, leaf.rights), (Pfn(0x1234), Rights::READ | Rights::WRITE | Rights::USER));
-    assert!(leaf.accessed && leaf.dirty && leaf.owned);
+    assert!(leaf.accessed && leaf.dirty && leaf.owned());
     assert_eq!(Sv48::decode(1 << 10 | 1, Level::Pmd), Entry::Table(Pfn(1)));
     // A pointer in the last level, and a page to write and not to read, are reserved.
     assert_eq!(Sv57::decode(1 << 10 | 1, Level::Pte), Entry::Marker(Marker::Unknown));

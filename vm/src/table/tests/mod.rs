@@ -8,6 +8,8 @@ mod format;
 mod loom_cached;
 #[cfg(loom)]
 mod loom_entries;
+#[cfg(loom)]
+mod loom_zero_table;
 #[cfg(not(loom))]
 mod mapper;
 #[cfg(not(loom))]
@@ -21,3 +23,5 @@ pub(crate) mod testing;
 mod walkers;
 #[cfg(not(loom))]
 mod walks;
+#[cfg(not(loom))]
+mod zero_table;

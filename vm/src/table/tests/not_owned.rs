@@ -3,7 +3,7 @@
 use super::mapper::USER_RO;
 use crate::frame::{AllocRequest, BootMap, Init, Memory, Priority, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine, ThreeLevels, TwoLevels};
-use crate::machine::{CacheType, Entry, Format, Leaf};
+use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind};
 use crate::sync::Rcu;
 use crate::table::given_leaves::install_given;
 use crate::table::{GivenFrames, LeafBits, PageTable, Shared, UnlinkedTable, scan_accessed, walk};
@@ -67,7 +67,7 @@ fn the_platforms_leaf_is_left_alone<F: Format>() {
         let page = Vpn(slot as u64 * F::ROOT.entry_pages());
         for pfn in [memory.span().start, memory.span().end.add(1 << 20)] {
             // Of the bits that say who owns a frame the platform knows nothing.
-            let leaf = Leaf { owned: true, ..Leaf::new(pfn, Rights::all()) };
+            let leaf = Leaf { kind: LeafKind::OWNED, ..Leaf::new(pfn, Rights::all()) };
             machine.set_entry(tree.root(), F::ROOT, page, Entry::Leaf(leaf));
             let mut root = tree.top().lock().unwrap();
             assert!(!root.copy_from_huge(slot, page, 0, &mut [0; 8]));

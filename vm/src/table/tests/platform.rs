@@ -3,7 +3,7 @@
 use super::entries::memory;
 use crate::frame::{Memory, Priority, TableFrame};
 use crate::machine::testing::{TestCpu, TestMachine};
-use crate::machine::{Entry, Marker};
+use crate::machine::{Entry, LeafKind, Marker};
 use crate::sync::Rcu;
 use crate::table::{LeafBits, PageTable, walk, walk_cached};
 use crate::units::{Level, Rights, Vpn};
@@ -52,7 +52,7 @@ fn what_the_platform_has_put_into_its_slots_is_out_of_reach() {
         // SAFETY: no CPU loads the root. The tables below are the platform's, which stay.
         unsafe { root.set_entry(SLOTS[0], Entry::Table(platform.root())) };
         // SAFETY: as above.
-        unsafe { root.set_entry(SLOTS[1], Entry::Leaf(bits.leaf(memory.zero_frame(), false))) };
+        unsafe { root.set_entry(SLOTS[1], Entry::Leaf(bits.leaf(memory.zero_frame(), LeafKind::NOT_OWNED))) };
         assert!(root.child(SLOTS[0]).is_none());
         assert!(root.adjust(SLOTS[1], |_| Some(bits)).is_none());
         drop(root);

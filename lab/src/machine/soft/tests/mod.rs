@@ -8,7 +8,7 @@ mod record_window;
 
 use super::*;
 use crate::machine::host::{Host, SwitchNotifier, with_switch_notifier, without_cpu};
-use interleaf::machine::{Cpu, Entry, Format, Leaf, Machine, Marker, RootTable};
+use interleaf::machine::{Cpu, Entry, Format, Leaf, LeafKind, Machine, Marker, RootTable};
 use interleaf::sync::atomic::{AtomicU64, Ordering};
 use interleaf::units::*;
 use std::cell::Cell;
@@ -39,7 +39,7 @@ impl Format for Tiny {
             Entry::Leaf(leaf) => {
                 let used = (u64::from(leaf.accessed) * ACCESSED) | (u64::from(leaf.dirty) * DIRTY);
                 let rights = u64::from(leaf.rights.bits()) << 54;
-                PRESENT | LEAF | used | leaf.pfn.addr().0 | rights | (u64::from(!leaf.owned) * NOT_OWNED)
+                PRESENT | LEAF | used | leaf.pfn.addr().0 | rights | (u64::from(!leaf.owned()) * NOT_OWNED)
             }
         }
     }
@@ -53,7 +53,7 @@ impl Format for Tiny {
             _ => {
                 let mut leaf = Leaf::new(pfn, Rights::from_bits_truncate((word >> 54) as u8));
                 (leaf.accessed, leaf.dirty) = (word & ACCESSED != 0, word & DIRTY != 0);
-                leaf.owned = word & NOT_OWNED == 0;
+                leaf.kind = LeafKind::from_bits(u64::from(word & NOT_OWNED != 0));
                 Entry::Leaf(leaf)
             }
         }

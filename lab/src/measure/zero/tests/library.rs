@@ -18,6 +18,10 @@ fn memory_that_is_only_read_costs_one_huge_page_and_no_table_below() {
     let read = find(&huge, Program::Read);
     assert_eq!((read.faults, read.resident_bytes, read.huge_zero_pages), (32, 0, 1));
     assert!(read.frames <= 512 + 3 && read.table_bytes <= 3 * PAGE, "{read:?}");
+    let shared = rows_of(ZeroPage::Virtual);
+    let shared = find(&shared, Program::Read);
+    assert_eq!((shared.faults, shared.resident_bytes, shared.huge_zero_pages), (32, 0, 1));
+    assert!(shared.frames <= 1 + 3 && shared.table_bytes <= 3 * PAGE, "{shared:?}");
     let small = rows_of(ZeroPage::Small);
     let small = find(&small, Program::Read);
     assert_eq!((small.faults, small.resident_bytes), (64 * MIB / PAGE, 0));
@@ -36,9 +40,11 @@ fn without_a_zero_page_a_program_that_writes_two_fifths_takes_more_than_twice_th
 
 #[test]
 fn comparing_halves_takes_one_fault_for_each_huge_page() {
-    let huge = rows_of(ZeroPage::Huge);
-    for program in [Program::Compare, Program::BytePerPage] {
-        let row = find(&huge, program);
-        assert_eq!((row.faults, row.huge_zero_pages, row.resident_bytes), (16, 1, 0));
+    for kind in [ZeroPage::Huge, ZeroPage::Virtual] {
+        let rows = rows_of(kind);
+        for program in [Program::Compare, Program::BytePerPage] {
+            let row = find(&rows, program);
+            assert_eq!((row.faults, row.huge_zero_pages, row.resident_bytes), (16, 1, 0));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Decisions of a fault about the entry it found.
 
-use crate::machine::{Entry, Leaf, Marker};
+use crate::machine::{Entry, Leaf, LeafKind, Marker};
 use crate::space::fault::install::{self, Decision, FaultInputs};
 use crate::units::{Access, Pfn, Rights};
 
@@ -12,7 +12,8 @@ fn decide(entry: Entry, access: Access) -> Decision {
 }
 
 fn leaf(pfn: Pfn, rights: Rights) -> Entry {
-    Entry::Leaf(Leaf { owned: pfn != ZERO, ..Leaf::new(pfn, rights).used(false) })
+    let kind = if pfn == ZERO { LeafKind::NOT_OWNED } else { LeafKind::OWNED };
+    Entry::Leaf(Leaf { kind, ..Leaf::new(pfn, rights).used(false) })
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::install::{TestSpace, with_space};
 use crate::frame::FrameState;
-use crate::machine::{Entry, Leaf, Marker};
+use crate::machine::{Entry, Leaf, LeafKind, Marker};
 use crate::space::{Advice, Fault, FaultError, MapRequest, Sharing};
 use crate::table::walk;
 use crate::units::{Access, Level, PAGE_SIZE, Pfn, Rights, VirtAddr, Vpn};
@@ -84,7 +84,7 @@ fn memory_that_may_be_discarded_is_kept_once_it_is_written_again() {
         assert!(is_discardable(space, page) && state(space, pfn).is_lazyfree());
         // The hardware's walker notes a store.
         let rights = space.vma_at(start).unwrap().rights();
-        let word = Leaf { owned: true, ..Leaf::new(pfn, rights).used(true) };
+        let word = Leaf { kind: LeafKind::OWNED, ..Leaf::new(pfn, rights).used(true) };
         set(space, page, Level::Pte, Entry::Leaf(word));
         assert!(!is_discardable(space, page));
         space.advise(start, PAGE, Advice::Free).unwrap();

@@ -59,7 +59,7 @@ fn it_maps_the_page_to_read_and_never_to_write() {
     with_space(|space| {
         assert!(map_known(space, 1, || ()));
         let Entry::Leaf(leaf) = entry(space, 1) else { panic!("{:?}", entry(space, 1)) };
-        assert_eq!((leaf.rights, leaf.owned), (Rights::READ | Rights::USER, false));
+        assert_eq!((leaf.rights, leaf.owned()), (Rights::READ | Rights::USER, false));
         assert_eq!(entry(space, 0), Entry::Leaf(leaf), "as the long way maps it");
         assert_eq!(space.resident().huge_zero_pages, 2);
     });
@@ -83,7 +83,7 @@ fn it_leaves_an_entry_alone_that_is_not_absent_any_more() {
             space.fault(Fault { addr: nth(1), access: Access::Write }).unwrap();
         };
         assert!(!map_known(space, 1, store));
-        assert!(matches!(entry(space, 1), Entry::Leaf(leaf) if leaf.owned));
+        assert!(matches!(entry(space, 1), Entry::Leaf(leaf) if leaf.owned()));
     });
 }
 

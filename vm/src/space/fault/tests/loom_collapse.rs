@@ -172,7 +172,7 @@ fn loom_a_collapse_against_dontneed_of_a_page_of_it() {
 fn loom_a_collapse_against_munmap_of_a_page_of_it() {
     let unmap_start: Program = |machine, space| {
         unmap(space, START, 1);
-        assert!(!machine.cached(1, START).is_some_and(|leaf: Leaf| leaf.owned), "cached, and gone");
+        assert!(!machine.cached(1, START).is_some_and(|leaf: Leaf| leaf.owned()), "cached, and gone");
         assert_eq!(byte_at(space, START), None);
         true
     };

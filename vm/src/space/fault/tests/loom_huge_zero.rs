@@ -43,11 +43,11 @@ fn leaf_of(space: &TestSpace, page: Vpn) -> Option<(Leaf, Level)> {
 }
 
 fn is_zero(space: &TestSpace) -> bool {
-    leaf_of(space, START).is_some_and(|(leaf, level)| level == Level::Pmd && !leaf.owned)
+    leaf_of(space, START).is_some_and(|(leaf, level)| level == Level::Pmd && !leaf.owned())
 }
 
 fn is_owned(space: &TestSpace) -> bool {
-    leaf_of(space, START).is_some_and(|(leaf, level)| level == Level::Pmd && leaf.owned)
+    leaf_of(space, START).is_some_and(|(leaf, level)| level == Level::Pmd && leaf.owned())
 }
 
 /// Loads from a page as a program does. Whether it found the huge zero page.
@@ -55,7 +55,7 @@ fn load(machine: &Tests, space: &TestSpace, page: Vpn) -> bool {
     loop {
         TestCpu::take_interrupt();
         if let Some(leaf) = machine.translate(page, Access::Read) {
-            return !leaf.owned;
+            return !leaf.owned();
         }
         space.fault(Fault { addr: page.addr(), access: Access::Read }).unwrap();
     }
@@ -95,7 +95,7 @@ fn loom_a_store_to_the_huge_zero_page_against_a_reader() {
     let store_and_look: Program = |machine, space| {
         assert!(store(machine, space, START));
         let cached = machine.cached(0, OTHER);
-        assert!(cached.is_none_or(|leaf| leaf.owned), "a CPU reads zeros after a store: {cached:?}");
+        assert!(cached.is_none_or(|leaf| leaf.owned()), "a CPU reads zeros after a store: {cached:?}");
         true
     };
     explore(zero, [load_other, store_and_look], |space| assert!(is_owned(space)));

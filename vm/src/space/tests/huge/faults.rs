@@ -13,7 +13,7 @@ fn a_write_fault_makes_a_huge_page_of_zeros_present() {
             let outcome = space.fault(Fault { addr: at(HUGE + 77), access: Access::Write }).unwrap();
             assert_eq!(outcome == Outcome::Speculated, path == Path::Speculative);
             let (leaf, covers) = leaf(&space, HUGE).unwrap();
-            assert!(covers == HUGE && leaf.owned && leaf.dirty && leaf.pfn.0.is_multiple_of(HUGE));
+            assert!(covers == HUGE && leaf.owned() && leaf.dirty && leaf.pfn.0.is_multiple_of(HUGE));
             assert!((HUGE..2 * HUGE).all(|page| peek(&space, page) == Some(0)));
             assert_eq!(peek(&space, HUGE - 1), None);
             let meta = vm.memory().meta(leaf.pfn).unwrap();

@@ -41,7 +41,7 @@ fn a_write_fault_installs_a_block_of_each_size_as_exclusive_base_pages() {
             assert!(first.is_aligned(order));
             for page in start..start + frames {
                 let (leaf, covers) = leaf(&space, page).unwrap();
-                assert!(covers == 1 && leaf.owned && leaf.accessed && leaf.dirty);
+                assert!(covers == 1 && leaf.owned() && leaf.accessed && leaf.dirty);
                 assert!(leaf.rights.contains(Rights::WRITE));
                 assert_eq!((leaf.pfn, peek(&space, page)), (first.add(page - start), Some(0)));
                 let meta = vm.memory().meta(leaf.pfn).unwrap();

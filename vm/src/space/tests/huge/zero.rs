@@ -16,19 +16,25 @@ const ZERO: [Counter; 4] = [
     Counter::NrAnonTransparentHugepages,
 ];
 
-fn with_zero(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
+/// Runs the test with the huge zero page, and with a table in its place.
+fn with_zero(test: impl Fn(&TestVm<'_>, TestSpace<'_>)) {
+    with_the_page(&test);
+    with_policies(10 * HUGE, (HugePolicy::Always, ZeroPagePolicy::Virtual), test);
+}
+
+fn with_the_page(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
     with_policies(10 * HUGE, (HugePolicy::Always, ZeroPagePolicy::Huge), test);
 }
 
 /// Whether a leaf of the huge zero page maps the page.
 fn is_zero(space: &TestSpace<'_>, page: u64) -> bool {
-    leaf(space, page).is_some_and(|(leaf, covers)| covers == HUGE && !leaf.owned)
+    leaf(space, page).is_some_and(|(leaf, covers)| covers == HUGE && !leaf.owned())
 }
 
 /// Whether the page is a base page of zeros that the space does not own.
 fn is_small_zero(space: &TestSpace<'_>, page: u64) -> bool {
     let zero = space.vm().memory().zero_frame();
-    leaf(space, page).is_some_and(|(leaf, covers)| covers == 1 && leaf.pfn == zero && !leaf.owned)
+    leaf(space, page).is_some_and(|(leaf, covers)| covers == 1 && leaf.pfn == zero && !leaf.owned())
 }
 
 fn load(space: &TestSpace<'_>, page: u64) {
@@ -38,7 +44,7 @@ fn load(space: &TestSpace<'_>, page: u64) {
 #[test]
 fn loads_of_untouched_memory_map_one_page_and_no_table_below() {
     for path in [Path::Speculative, Path::Locked] {
-        with_zero(|vm, space| {
+        with_the_page(|vm, space| {
             let space = AddressSpace::new(vm, *space.layout(), path).unwrap();
             map(&space, 0, 8 * HUGE);
             let before = vm.memory().stats().allocated();
@@ -63,7 +69,7 @@ fn loads_of_untouched_memory_map_one_page_and_no_table_below() {
 
 #[test]
 fn it_is_one_for_all_spaces_goes_with_the_last_and_comes_back() {
-    with_zero(|vm, space| {
+    with_the_page(|vm, space| {
         let other = space_of(vm);
         for space in [&space, &other] {
             map(space, 0, 2 * HUGE);
@@ -92,7 +98,7 @@ fn a_store_replaces_it_by_a_huge_page() {
             load(&space, 3);
             load(&space, HUGE);
             store(&space, 5, 7);
-            assert!(is_huge(&space, 0) && leaf(&space, 0).unwrap().0.owned && is_zero(&space, HUGE));
+            assert!(is_huge(&space, 0) && leaf(&space, 0).unwrap().0.owned() && is_zero(&space, HUGE));
             assert_eq!(
                 (peek(&space, 5), peek(&space, 6), peek(&space, HUGE + 5)),
                 (Some(7), Some(0), Some(0))
@@ -156,7 +162,7 @@ fn without_a_block_a_store_leaves_small_zero_pages_around_it() {
 
 #[test]
 fn without_memory_for_it_a_load_gets_the_small_one() {
-    with_zero(|vm, space| {
+    with_the_page(|vm, space| {
         map(&space, 0, 2 * HUGE);
         let taken: Vec<_> = core::iter::from_fn(|| {
             vm.memory().alloc(crate::units::Order::HUGE, crate::frame::AllocRequest::DIRTY)
@@ -181,7 +187,9 @@ fn the_other_policies_map_small_zero_pages_or_memory() {
             map(&space, 0, HUGE);
             load(&space, 3);
             assert_eq!((resident(&space, HUGE), counted(vm, THP)[0]), expected);
-            assert!(leaf(&space, 3).is_some_and(|(leaf, _)| leaf.owned == (policy == ZeroPagePolicy::None)));
+            assert!(
+                leaf(&space, 3).is_some_and(|(leaf, _)| leaf.owned() == (policy == ZeroPagePolicy::None))
+            );
             assert_eq!(counted(vm, ZERO)[0], 0);
         });
     }
@@ -253,7 +261,7 @@ fn discarding_all_of_it_leaves_nothing() {
 
 #[test]
 fn a_child_maps_it_too_and_keeps_it_when_its_parent_ends() {
-    with_zero(|vm, space| {
+    with_the_page(|vm, space| {
         map(&space, 0, 4 * HUGE);
         load(&space, 3);
         load(&space, 2 * HUGE);
@@ -291,7 +299,7 @@ fn a_pinned_page_is_memory_of_its_own() {
         load(&space, 3);
         let pin = space.pin_page(Vpn(BASE + 5), PinUse::Access(Access::Read)).unwrap();
         assert!(pin.pfn() != vm.memory().zero_frame() && !vm.memory().is_zero_page(pin.pfn()));
-        assert!(is_small_zero(&space, 4) && leaf(&space, 5).unwrap().0.owned);
+        assert!(is_small_zero(&space, 4) && leaf(&space, 5).unwrap().0.owned());
         drop(pin);
         let mut bytes = [1; 16];
         assert_eq!(space.copy_from(at(9), &mut bytes), Ok(16));
