@@ -23,10 +23,14 @@ const WINDOW: u64 = 64 * HUGE;
 const POOL: u64 = 4;
 const NR: &str = "/proc/sys/vm/nr_hugepages";
 
-/// A step of a sequence, of any process that has the space, or of who sizes the pool.
+/// A step of a sequence: of the first process, or of another one; or of who has them, and sizes the pool.
 #[derive(Clone, Copy, Debug)]
 enum Do {
     Step(Step),
+    In(usize, Step),
+    /// The first process forks another one, by number.
+    Fork(usize, usize),
+    End(usize),
     Resize(u64),
 }
 
@@ -60,6 +64,115 @@ fn load(page: u64) -> Do {
 
 fn store(page: u64) -> Do {
     Do::Step(Step::Write { addr: BASE + page * HUGE, value: 7 })
+}
+
+/// A step of another process.
+fn by(process: usize, one: Do) -> Do {
+    match one {
+        Do::Step(step) => Do::In(process, step),
+        other => panic!("{other:?} is no step of a process"),
+    }
+}
+
+/// Private memory that processes share by fork: who gets a copy, who writes in place, who loses a page.
+fn fork_sequence() -> Vec<Do> {
+    let none = MapFlags::empty();
+    vec![
+        // A fork takes no page of the pool; the first store does, and the last owner writes in place.
+        map(0, 2, none),
+        store(0),
+        store(1),
+        Do::Fork(0, 1),
+        by(1, load(0)),
+        by(1, store(0)),
+        store(0),
+        store(1),
+        by(1, load(1)),
+        by(1, store(1)),
+        load(0),
+        Do::End(1),
+        unmap(0, 2 * HUGE),
+        // What is set aside and not touched is the parent's; a child has what is available.
+        map(0, 3, none),
+        store(0),
+        Do::Fork(0, 1),
+        by(1, load(1)),
+        by(1, store(2)),
+        by(1, store(0)),
+        store(1),
+        load(2),
+        Do::End(1),
+        unmap(0, 3 * HUGE),
+        // A full pool: the child's store is a bus error, the parent's takes the page from all children.
+        map(0, 3, none),
+        store(0),
+        store(1),
+        store(2),
+        map(8, 1, none),
+        Do::Fork(0, 1),
+        by(1, store(0)),
+        by(1, load(0)),
+        store(0),
+        by(1, load(0)),
+        by(1, store(0)),
+        load(0),
+        by(1, load(1)),
+        by(1, store(1)),
+        Do::Fork(1, 2),
+        by(2, load(1)),
+        by(2, load(0)),
+        by(2, store(2)),
+        store(1),
+        by(1, load(1)),
+        by(2, load(1)),
+        by(2, store(1)),
+        by(2, load(2)),
+        // What the parent gives up, one child may copy, and the other writes in place.
+        unmap(8 * HUGE, HUGE),
+        unmap(2 * HUGE, HUGE),
+        by(1, store(2)),
+        by(2, store(2)),
+        by(1, unmap(0, 3 * HUGE)),
+        Do::End(2),
+        by(1, map(0, 2, none)),
+        by(1, store(0)),
+        Do::End(1),
+        unmap(0, 2 * HUGE),
+        // Without a reserve the parent is as its children.
+        map(0, 2, MapFlags::NORESERVE),
+        store(0),
+        map(8, 3, none),
+        Do::Fork(0, 1),
+        store(0),
+        by(1, store(0)),
+        load(0),
+        by(1, load(0)),
+        by(1, unmap(0, HUGE)),
+        store(0),
+        Do::End(1),
+        // A child's own memory has a reserve, and its children none.
+        unmap(0, 2 * HUGE),
+        unmap(8 * HUGE, 3 * HUGE),
+        Do::Fork(0, 1),
+        by(1, map(4, 2, none)),
+        by(1, store(4)),
+        by(1, store(5)),
+        map(8, 2, none),
+        Do::Fork(1, 2),
+        by(2, store(4)),
+        by(1, store(4)),
+        by(2, load(4)),
+        by(2, load(5)),
+        by(1, protect(5 * HUGE, HUGE, Prot::READ)),
+        by(1, store(5)),
+        by(1, protect(5 * HUGE, HUGE, Prot::READ | Prot::WRITE)),
+        Do::End(2),
+        by(1, store(5)),
+        by(1, advise(4 * HUGE, 2 * HUGE, libc::MADV_DONTNEED)),
+        by(1, load(4)),
+        Do::End(1),
+        unmap(8 * HUGE, 2 * HUGE),
+    ]
 }
 
 fn map_shared(page: u64, pages: u64, more: MapFlags) -> Do {
@@ -151,6 +264,7 @@ fn sequence() -> Vec<Do> {
     let sized = |log2: u32| MapFlags::from_bits_retain(log2 << MapFlags::HUGE_SHIFT);
     let huge = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::FIXED;
     let mut steps = shared_sequence();
+    steps.extend(fork_sequence());
     steps.extend([
         map(0, 3, none),
         map(8, 2, none),
@@ -272,6 +386,9 @@ fn on_host(steps: &[Do]) -> Result<Vec<Answer>> {
     for one in steps {
         let answer = match one {
             Do::Step(step) => child.run(0, std::slice::from_ref(step))?[0] as i64,
+            Do::In(process, step) => child.run(*process, std::slice::from_ref(step))?[0] as i64,
+            Do::Fork(parent, number) => child.fork(*parent, *number).map(|()| 0)?,
+            Do::End(number) => child.end(*number).map(|()| 0)?,
             Do::Resize(pages) => {
                 write(NR, pages.to_string())?;
                 0
@@ -282,49 +399,30 @@ fn on_host(steps: &[Do]) -> Result<Vec<Answer>> {
     Ok(answers)
 }
 
+type Machine = SoftMachine<Host, X86_64>;
+type Space<'v> = AddressSpace<'v, Machine>;
+
 fn in_library(steps: &[Do], path: Path) -> Vec<Answer> {
-    let machine = SoftMachine::<Host, X86_64>::new(&MachineConfig::small(1, 12 * 512)).expect("a machine");
+    let machine = Machine::new(&MachineConfig::small(1, 12 * 512)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), path).expect("a root table");
+    let first = AddressSpace::new(&vm, Layout::linux::<X86_64>(), path).expect("a root table");
     assert_eq!(vm.resize_huge_pool(PageSize::Huge, POOL).free, POOL);
-    let number = |result: core::result::Result<u64, Errno>| match result {
-        Ok(value) => value as i64,
-        Err(errno) => -i64::from(errno.0),
-    };
-    let access = |addr: u64, access, value: u64| match space.fault(Fault { addr: VirtAddr(addr), access }) {
-        Ok(_) => value as i64,
-        Err(FaultError::NotMapped) => (touch::REFUSED + touch::UNMAPPED) as i64,
-        Err(FaultError::NotAllowed) => (touch::REFUSED + touch::RIGHTS) as i64,
-        // BUS_ADRERR
-        Err(_) => (touch::REFUSED + touch::BUS + 2) as i64,
-    };
-    let byte = |addr: u64| {
-        let mut byte = [0];
-        space.copy_from(VirtAddr(addr), &mut byte).map_or(0, |_| u64::from(byte[0]))
-    };
+    let mut spaces = [Some(first), None, None];
     let mut answers = Vec::new();
     for one in steps {
         let answer = match *one {
-            Do::Step(Step::Map { hint, len, prot, flags }) => {
-                number(interleaf_linux_abi::mmap(&space, hint, len, prot, flags).map(|addr| addr.0))
+            Do::Step(step) => carry_out(&spaces, 0, step),
+            Do::In(process, step) => carry_out(&spaces, process, step),
+            Do::Fork(parent, number) => {
+                let child = spaces[parent].as_ref().expect("a process").fork().expect("memory");
+                spaces[number] = Some(child);
+                0
             }
-            Do::Step(Step::Unmap { addr, len }) => {
-                number(interleaf_linux_abi::munmap(&space, addr, len).map(|()| 0))
+            Do::End(number) => {
+                spaces[number] = None;
+                0
             }
-            Do::Step(Step::Protect { addr, len, prot }) => {
-                number(interleaf_linux_abi::mprotect(&space, addr, len, prot).map(|()| 0))
-            }
-            Do::Step(Step::Advise { addr, len, advice }) => {
-                number(interleaf_linux_abi::madvise(&space, addr, len, advice).map(|()| 0))
-            }
-            Do::Step(Step::Read { addr }) => access(addr, Access::Read, byte(addr)),
-            Do::Step(Step::Write { addr, value }) => {
-                let stored = access(addr, Access::Write, 0);
-                let _stored_or_refused = space.copy_to(VirtAddr(addr), &[value]);
-                stored
-            }
-            Do::Step(other) => panic!("{other:?} is in no sequence here"),
             Do::Resize(pages) => {
                 vm.resize_huge_pool(PageSize::Huge, pages);
                 0
@@ -335,6 +433,61 @@ fn in_library(steps: &[Do], path: Path) -> Vec<Answer> {
         answers.push((answer, [total, free, reserved, surplus]));
     }
     answers
+}
+
+/// One access; who has set the page aside takes it back from children.
+fn access(spaces: &[Option<Space<'_>>], space: &Space<'_>, fault: Fault) -> core::result::Result<(), FaultError> {
+    let known = |id| spaces.iter().flatten().find(|space| space.id() == id);
+    loop {
+        match space.fault(fault) {
+            Ok(_) => return Ok(()),
+            Err(FaultError::PoolEmpty)
+                if space.take_back_pool_page(fault.addr, known).expect("all spaces are known") => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn carry_out(spaces: &[Option<Space<'_>>], process: usize, step: Step) -> i64 {
+    let space = spaces[process].as_ref().expect("a process");
+    let number = |result: core::result::Result<u64, Errno>| match result {
+        Ok(value) => value as i64,
+        Err(errno) => -i64::from(errno.0),
+    };
+    let touched = |addr: u64, how, value: u64| {
+        match access(spaces, space, Fault { addr: VirtAddr(addr), access: how }) {
+            Ok(()) => value as i64,
+            Err(FaultError::NotMapped) => (touch::REFUSED + touch::UNMAPPED) as i64,
+            Err(FaultError::NotAllowed) => (touch::REFUSED + touch::RIGHTS) as i64,
+            // BUS_ADRERR
+            Err(_) => (touch::REFUSED + touch::BUS + 2) as i64,
+        }
+    };
+    let byte = |addr: u64| {
+        let mut byte = [0];
+        space.copy_from(VirtAddr(addr), &mut byte).map_or(0, |_| u64::from(byte[0]))
+    };
+    match step {
+        Step::Map { hint, len, prot, flags } => {
+            number(interleaf_linux_abi::mmap(space, hint, len, prot, flags).map(|addr| addr.0))
+        }
+        Step::Unmap { addr, len } => number(interleaf_linux_abi::munmap(space, addr, len).map(|()| 0)),
+        Step::Protect { addr, len, prot } => {
+            number(interleaf_linux_abi::mprotect(space, addr, len, prot).map(|()| 0))
+        }
+        Step::Advise { addr, len, advice } => {
+            number(interleaf_linux_abi::madvise(space, addr, len, advice).map(|()| 0))
+        }
+        Step::Read { addr } => touched(addr, Access::Read, byte(addr)),
+        Step::Write { addr, value } => {
+            let stored = touched(addr, Access::Write, 0);
+            if stored == 0 {
+                assert_eq!(space.copy_to(VirtAddr(addr), &[value]), Ok(1));
+            }
+            stored
+        }
+        other => panic!("{other:?} is in no sequence here"),
+    }
 }
 
 #[test]

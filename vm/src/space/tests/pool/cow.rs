@@ -203,3 +203,22 @@ fn rights_are_the_mappings_and_a_shared_page_is_not_written_for_them() {
         assert_eq!(peek(&child, 0), Some(3));
     });
 }
+
+/// A store through a translation from before the fork may still come until that has flushed.
+#[test]
+fn a_page_is_not_copied_while_a_fork_shares_it() {
+    with_pool(2, |_, space| {
+        map(&space, 0, 1);
+        store(&space, 0, 1);
+        let child = space.fork().unwrap();
+        let page = at(0).vpn();
+        let fork = space.fork.begin();
+        fork.advance(page);
+        assert!(space.shared_pool_page(page).is_some(), "it was not swept yet");
+        fork.advance(page.add(HUGE));
+        assert!(space.shared_pool_page(page).is_none());
+        drop(fork);
+        assert!(space.shared_pool_page(page).is_some());
+        assert!(child.shared_pool_page(page).is_some());
+    });
+}
