@@ -35,7 +35,7 @@ pub(super) struct Scene {
 }
 
 /// What one CPU does.
-pub(super) trait Operation: Copy + Send + Sync {
+pub(super) trait Operation: Copy + Send + Sync + 'static {
     /// Prepares the space, which CPU 0 does not run yet.
     fn map<F: Format>(cpu: &Cpu<'_, '_, F>);
     /// Stores what is there before. The CPU runs the space; `is_second_there`: whether to touch the second

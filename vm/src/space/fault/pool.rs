@@ -31,11 +31,11 @@
 //!               └─► install
 //! ```
 
+use super::Fallback;
 use super::attempt::{FaultContext, Proof};
 use super::huge::HugeUse;
 use super::install::{Decision, Install};
 use super::prepare::Prepared;
-use super::Fallback;
 use crate::frame::{FrameRef, NotTaken, PoolTake};
 use crate::machine::{Cpu, Entry, Machine, Marker};
 use crate::space::{AddressSpace, Counter};

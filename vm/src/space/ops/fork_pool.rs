@@ -28,9 +28,7 @@ enum Passed<'m, M: Machine> {
     /// A mapping of the same folio.
     Shared(SharedHuge<'m, M>),
     /// A copy, once the fork has flushed; and whether the parent's leaf allowed stores.
-    Copied {
-        was_writable: bool,
-    },
+    Copied { was_writable: bool },
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -131,8 +129,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let reading = vm.rcu.read();
         let found = walk(&child.table, page, size.level(), &reading);
         let mut table = found.table.lock().ok_or(Error::NoMemory)?;
-        let is_there =
-            table.install_from_pool(found.slot, copy, child.node.birth(page), LeafBits::of(leaf));
+        let is_there = table.install_from_pool(found.slot, copy, child.node.birth(page), LeafBits::of(leaf));
         debug_assert!(is_there, "only the caller knows the child, whose slot is busy");
         vm.count(Counter::CowCopied);
         Ok(())

@@ -22,9 +22,9 @@ use crate::vma::pages_of;
 use core::ops::{ControlFlow, Deref};
 
 /// What is to be done for a page whose store has found the pool empty.
-enum Owned<'v, M: Machine> {
-    /// Nothing: no page is set aside by its mapping.
-    No,
+enum PageToTake<'v, M: Machine> {
+    /// Nothing: none was set aside for it.
+    None,
     /// It is not shared, or not any more.
     Alone,
     /// It is to be taken from others.
@@ -55,9 +55,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         S: Deref<Target = AddressSpace<'v, M>>,
     {
         let (frame, size) = match self.owned_pool_page(addr.vpn()) {
-            Owned::No => return Ok(false),
-            Owned::Alone => return Ok(true),
-            Owned::Shared(frame, size) => (frame, size),
+            PageToTake::None => return Ok(false),
+            PageToTake::Alone => return Ok(true),
+            PageToTake::Shared(frame, size) => (frame, size),
         };
         let found = self.vm.rmap_edit(&frame, hold, |entry, table, slot| {
             let victim = entry.space();
@@ -80,17 +80,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// What is to be done for the page.
-    fn owned_pool_page(&self, page: Vpn) -> Owned<'v, M> {
+    fn owned_pool_page(&self, page: Vpn) -> PageToTake<'v, M> {
         let guard = self.share_page(page, false);
         let reading = self.vm.rcu.read();
         let vma = self.vmas.find(&reading, page);
         let pool = vma.and_then(|vma| vma.attributes().private_pool());
         drop(reading);
         let is_owner = pool.is_some_and(|pool| pool.reserves || mutant!("pool.taken-by-a-child"));
-        let Some(pool) = pool.filter(|_| is_owner) else { return Owned::No };
+        let Some(pool) = pool.filter(|_| is_owner) else { return PageToTake::None };
         let shared = self.shared_pool_page(page);
         drop(guard);
-        shared.map_or(Owned::Alone, |frame| Owned::Shared(frame, pool.size))
+        shared.map_or(PageToTake::Alone, |frame| PageToTake::Shared(frame, pool.size))
     }
 }
 
@@ -100,7 +100,11 @@ impl<'v, M: Machine> Spaces<'v, M> {
     ///
     /// # Errors
     /// As of that.
-    pub fn take_back_pool_page(&self, space: &AddressSpace<'v, M>, addr: VirtAddr) -> Result<bool, RmapError> {
+    pub fn take_back_pool_page(
+        &self,
+        space: &AddressSpace<'v, M>,
+        addr: VirtAddr,
+    ) -> Result<bool, RmapError> {
         space.take_back_pool_page(addr, |id| self.hold(id))
     }
 }

@@ -1,8 +1,8 @@
 //! One walk over the spaces that may map a frame.
 
-use super::{RmapEntry, Visited};
 use super::node::AnonNodes;
 use super::tree::{PlaceLost, STEPS, TreePlace};
+use super::{RmapEntry, Visited};
 use crate::frame::{Birth, FrameMeta};
 use crate::machine::{Entry, Leaf, Machine};
 use crate::space::{AddressSpace, SpaceId, Vm};

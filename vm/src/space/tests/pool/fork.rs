@@ -90,7 +90,10 @@ fn what_is_pinned_is_copied_and_without_a_page_for_that_there_is_no_child() {
         assert_ne!(leaf(&child, 1).unwrap().pfn, leaf(&space, 1).unwrap().pfn);
         assert_eq!(counts(vm, &[&space, &child], 2), (0, 0));
         assert_eq!(space.fork().map(drop), Err(Error::NoMemory));
-        assert_eq!([0, 1].map(|page| (peek(&space, page), peek(&child, page))), [1, 2].map(|b| (Some(b), Some(b))));
+        assert_eq!(
+            [0, 1].map(|page| (peek(&space, page), peek(&child, page))),
+            [1, 2].map(|b| (Some(b), Some(b)))
+        );
         // The parent writes its own in place, and what a fork that failed had shared.
         store(&space, 1, 20);
         drop(child);
