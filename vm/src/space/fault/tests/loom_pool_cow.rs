@@ -19,9 +19,8 @@ use core::cell::Cell;
 use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
 
-/// The first and the last base page of the huge page.
+/// The first base page of the huge page.
 const X: Vpn = START;
-const Y: Vpn = Vpn(START.0 + TABLE - 1);
 const SIZE: PageSize = PageSize::Huge;
 /// What the second writer stores.
 const OTHER: u8 = 3;
@@ -29,7 +28,7 @@ const OTHER: u8 = 3;
 /// What both CPUs do with a space that has shared its page with a child. Returns one of two results.
 type Body = fn(&'static Tests, &'static TestSpace, Box<TestSpace>) -> bool;
 
-/// Runs the body in all executions, with X and Y written before, and a pool of so many pages, one of which
+/// Runs the body in all executions, with its first and its last base page written before, and a pool of so many pages, one of which
 /// was set aside for the space. Returns how often each result was seen.
 fn explore(pool: u64, body: Body) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
