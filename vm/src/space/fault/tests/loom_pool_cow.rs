@@ -179,7 +179,11 @@ fn loom_two_cpus_of_one_space_store_to_a_shared_page_of_the_pool() {
 #[test]
 fn loom_a_store_to_a_shared_page_of_the_pool_against_a_drop_and_a_second_fork() {
     explore(4, |machine, space, child| {
-        let writer = store_beside(machine, space);
+        // No flush waits for this CPU, which does not run the space.
+        let writer = thread::spawn(move || {
+            machine.run_as(1);
+            touch(space, X);
+        });
         space.advise(START.addr(), TABLE * PAGE, Advice::DontNeed).unwrap();
         touch(space, X);
         let second = fork(space);
