@@ -1,6 +1,9 @@
 //! Memory of reserved huge pages: what each call answers, and what the pool has after it, on the host's Linux
 //! and in the library.
 
+#[path = "reserved_pool/sequences.rs"]
+mod sequences;
+
 use interleaf::frame::PoolCounts;
 use interleaf::space::{AddressSpace, Fault, FaultError, Layout, Path, Vm};
 use interleaf::table::format::X86_64;
@@ -10,7 +13,8 @@ use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
 use interleaf_lab::os::child::{Child, HugePages, Step};
 use interleaf_lab::os::{lacking, touch};
-use interleaf_linux_abi::{Errno, MapFlags, Prot};
+use interleaf_linux_abi::Errno;
+use sequences::sequence;
 use std::fs::{read_to_string, write};
 use std::io::Result;
 
@@ -23,214 +27,19 @@ const WINDOW: u64 = 64 * HUGE;
 const POOL: u64 = 4;
 const NR: &str = "/proc/sys/vm/nr_hugepages";
 
-/// A step of a sequence, of any process that has the space, or of who sizes the pool.
+/// A step of a sequence: of the first process, or of another one; or of who has them, and sizes the pool.
 #[derive(Clone, Copy, Debug)]
 enum Do {
     Step(Step),
+    In(usize, Step),
+    /// The first process forks another one, by number.
+    Fork(usize, usize),
+    End(usize),
     Resize(u64),
 }
 
 /// What a step answered, and what the pool has afterwards: total, free, reserved, surplus.
 type Answer = (i64, [u64; 4]);
-
-fn map(page: u64, pages: u64, more: MapFlags) -> Do {
-    map_at(BASE + page * HUGE, pages * HUGE, MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::FIXED | more)
-}
-
-fn map_at(hint: u64, len: u64, flags: MapFlags) -> Do {
-    let prot = (Prot::READ | Prot::WRITE).bits();
-    Do::Step(Step::Map { hint, len, prot, flags: (flags | MapFlags::ANONYMOUS).bits() })
-}
-
-fn unmap(addr: u64, len: u64) -> Do {
-    Do::Step(Step::Unmap { addr: BASE + addr, len })
-}
-
-fn protect(addr: u64, len: u64, prot: Prot) -> Do {
-    Do::Step(Step::Protect { addr: BASE + addr, len, prot: prot.bits() })
-}
-
-fn advise(addr: u64, len: u64, advice: i32) -> Do {
-    Do::Step(Step::Advise { addr: BASE + addr, len, advice })
-}
-
-fn load(page: u64) -> Do {
-    Do::Step(Step::Read { addr: BASE + page * HUGE })
-}
-
-fn store(page: u64) -> Do {
-    Do::Step(Step::Write { addr: BASE + page * HUGE, value: 7 })
-}
-
-fn map_shared(page: u64, pages: u64, more: MapFlags) -> Do {
-    map_at(BASE + page * HUGE, pages * HUGE, MapFlags::SHARED | MapFlags::HUGETLB | MapFlags::FIXED | more)
-}
-
-/// Shared memory: an object has the pages, and keeps them until nothing of it is mapped.
-fn shared_sequence() -> Vec<Do> {
-    let none = MapFlags::empty();
-    let mut steps = vec![
-        map_shared(0, 3, none),
-        store(1),
-        load(2),
-        // Nothing cuts a huge page.
-        unmap(PAGE, HUGE),
-        protect(0, PAGE, Prot::READ),
-        protect(HUGE, HUGE, Prot::READ),
-        store(1),
-        load(1),
-        protect(HUGE, HUGE, Prot::READ | Prot::WRITE),
-        store(1),
-        // Only entries are dropped.
-        advise(0, 3 * HUGE, libc::MADV_DONTNEED),
-        load(1),
-        load(2),
-    ];
-    let advice = [
-        libc::MADV_FREE,
-        libc::MADV_DONTFORK,
-        libc::MADV_DOFORK,
-        libc::MADV_HUGEPAGE,
-        libc::MADV_WIPEONFORK,
-        libc::MADV_COLD,
-        libc::MADV_POPULATE_READ,
-    ];
-    steps.extend(advice.map(|advice| advise(0, HUGE, advice)));
-    steps.extend([
-        // More than there is; beside private memory; what is mapped last has all of the object.
-        map_shared(8, 2, none),
-        map(8, 1, none),
-        unmap(0, 2 * HUGE),
-        store(8),
-        unmap(2 * HUGE, HUGE),
-        unmap(8 * HUGE, HUGE),
-        // What is set aside stays with the object, whatever part of it is mapped.
-        map_shared(0, 4, none),
-        unmap(HUGE, 3 * HUGE),
-        map(8, 1, none),
-        store(0),
-        unmap(0, HUGE),
-        // Over itself, and over private memory. There is enough for both: until the new memory is mapped,
-        // Linux counts what the old object has.
-        map_shared(0, 2, none),
-        store(0),
-        map_shared(0, 2, none),
-        store(1),
-        map(1, 1, none),
-        map_shared(1, 1, none),
-        unmap(0, 4 * HUGE),
-        // Without a reserve.
-        map_shared(0, 5, MapFlags::NORESERVE),
-        store(0),
-        store(1),
-        map(8, 1, none),
-        store(2),
-        store(3),
-        load(4),
-        advise(4 * HUGE, HUGE, libc::MADV_POPULATE_WRITE),
-        advise(0, HUGE, libc::MADV_DONTNEED),
-        load(4),
-        load(0),
-        store(8),
-        unmap(0, 5 * HUGE),
-        unmap(8 * HUGE, HUGE),
-        // A pool that gets smaller.
-        map_shared(0, 3, none),
-        store(1),
-        Do::Resize(1),
-        unmap(0, 2 * HUGE),
-        unmap(2 * HUGE, HUGE),
-        Do::Resize(POOL),
-    ]);
-    steps
-}
-
-fn sequence() -> Vec<Do> {
-    let none = MapFlags::empty();
-    let base = MapFlags::PRIVATE | MapFlags::FIXED;
-    let sized = |log2: u32| MapFlags::from_bits_retain(log2 << MapFlags::HUGE_SHIFT);
-    let huge = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::FIXED;
-    let mut steps = shared_sequence();
-    steps.extend([
-        map(0, 3, none),
-        map(8, 2, none),
-        store(1),
-        load(2),
-        // Nothing cuts a huge page.
-        unmap(0, HUGE - PAGE),
-        unmap(PAGE, HUGE),
-        unmap(2 * HUGE + PAGE, HUGE),
-        protect(0, PAGE, Prot::READ),
-        protect(0, PAGE, Prot::READ | Prot::WRITE),
-        advise(0, PAGE, libc::MADV_DONTFORK),
-        map_at(BASE + PAGE, PAGE, base),
-    ]);
-    let advice = [
-        libc::MADV_DONTNEED,
-        libc::MADV_FREE,
-        libc::MADV_DONTFORK,
-        libc::MADV_DOFORK,
-        libc::MADV_HUGEPAGE,
-        libc::MADV_NOHUGEPAGE,
-        libc::MADV_WIPEONFORK,
-        libc::MADV_DONTDUMP,
-        libc::MADV_DODUMP,
-        libc::MADV_WILLNEED,
-        libc::MADV_COLD,
-        libc::MADV_POPULATE_WRITE,
-    ];
-    steps.extend(advice.map(|advice| advise(0, HUGE, advice)));
-    steps.extend([
-        // What is dropped is set aside again; the end is rounded down.
-        advise(PAGE, HUGE, libc::MADV_DONTNEED),
-        advise(HUGE, PAGE, libc::MADV_DONTNEED),
-        advise(0, 3 * HUGE - PAGE, libc::MADV_DONTNEED),
-        load(1),
-        protect(HUGE, HUGE, Prot::READ),
-        store(1),
-        load(1),
-        unmap(0, 3 * HUGE),
-        // Without a reserve.
-        map(0, 5, MapFlags::NORESERVE),
-        store(0),
-        store(1),
-        store(2),
-        store(3),
-        store(4),
-        load(4),
-        advise(4 * HUGE, HUGE, libc::MADV_POPULATE_WRITE),
-        advise(0, HUGE, libc::MADV_DONTNEED),
-        load(4),
-        load(0),
-        unmap(0, 5 * HUGE),
-        // Arguments that are refused.
-        map_at(BASE, 0, huge),
-        map_at(BASE + PAGE, HUGE, huge),
-        map_at(BASE, HUGE, huge | sized(22)),
-        map_at(BASE, HUGE, huge | sized(21)),
-        map_at(BASE, HUGE, MapFlags::HUGETLB | MapFlags::FIXED),
-        map_at(BASE + 2 * HUGE, 1, huge),
-        unmap(0, 3 * HUGE),
-        // Over what the mapping there had; and over more than there is.
-        map(0, 4, none),
-        store(3),
-        map(0, 4, none),
-        map_at(BASE, 2 * HUGE, base),
-        map(0, 4, none),
-        map(0, 5, none),
-        // A pool that gets smaller.
-        map(0, 1, none),
-        map(4, 3, none),
-        store(4),
-        Do::Resize(1),
-        unmap(4 * HUGE, HUGE),
-        unmap(5 * HUGE, 2 * HUGE),
-        store(0),
-        Do::Resize(POOL),
-        unmap(0, HUGE),
-    ]);
-    steps
-}
 
 /// The host's pool, which becomes what it was when this is dropped.
 struct HostPool {
@@ -272,6 +81,9 @@ fn on_host(steps: &[Do]) -> Result<Vec<Answer>> {
     for one in steps {
         let answer = match one {
             Do::Step(step) => child.run(0, std::slice::from_ref(step))?[0] as i64,
+            Do::In(process, step) => child.run(*process, std::slice::from_ref(step))?[0] as i64,
+            Do::Fork(parent, number) => child.fork(*parent, *number).map(|()| 0)?,
+            Do::End(number) => child.end(*number).map(|()| 0)?,
             Do::Resize(pages) => {
                 write(NR, pages.to_string())?;
                 0
@@ -282,49 +94,30 @@ fn on_host(steps: &[Do]) -> Result<Vec<Answer>> {
     Ok(answers)
 }
 
+type Machine = SoftMachine<Host, X86_64>;
+type Space<'v> = AddressSpace<'v, Machine>;
+
 fn in_library(steps: &[Do], path: Path) -> Vec<Answer> {
-    let machine = SoftMachine::<Host, X86_64>::new(&MachineConfig::small(1, 12 * 512)).expect("a machine");
+    let machine = Machine::new(&MachineConfig::small(1, 12 * 512)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), path).expect("a root table");
+    let first = AddressSpace::new(&vm, Layout::linux::<X86_64>(), path).expect("a root table");
     assert_eq!(vm.resize_huge_pool(PageSize::Huge, POOL).free, POOL);
-    let number = |result: core::result::Result<u64, Errno>| match result {
-        Ok(value) => value as i64,
-        Err(errno) => -i64::from(errno.0),
-    };
-    let access = |addr: u64, access, value: u64| match space.fault(Fault { addr: VirtAddr(addr), access }) {
-        Ok(_) => value as i64,
-        Err(FaultError::NotMapped) => (touch::REFUSED + touch::UNMAPPED) as i64,
-        Err(FaultError::NotAllowed) => (touch::REFUSED + touch::RIGHTS) as i64,
-        // BUS_ADRERR
-        Err(_) => (touch::REFUSED + touch::BUS + 2) as i64,
-    };
-    let byte = |addr: u64| {
-        let mut byte = [0];
-        space.copy_from(VirtAddr(addr), &mut byte).map_or(0, |_| u64::from(byte[0]))
-    };
+    let mut spaces = [Some(first), None, None];
     let mut answers = Vec::new();
     for one in steps {
         let answer = match *one {
-            Do::Step(Step::Map { hint, len, prot, flags }) => {
-                number(interleaf_linux_abi::mmap(&space, hint, len, prot, flags).map(|addr| addr.0))
+            Do::Step(step) => carry_out(&spaces, 0, step),
+            Do::In(process, step) => carry_out(&spaces, process, step),
+            Do::Fork(parent, number) => {
+                let child = spaces[parent].as_ref().expect("a process").fork().expect("memory");
+                spaces[number] = Some(child);
+                0
             }
-            Do::Step(Step::Unmap { addr, len }) => {
-                number(interleaf_linux_abi::munmap(&space, addr, len).map(|()| 0))
+            Do::End(number) => {
+                spaces[number] = None;
+                0
             }
-            Do::Step(Step::Protect { addr, len, prot }) => {
-                number(interleaf_linux_abi::mprotect(&space, addr, len, prot).map(|()| 0))
-            }
-            Do::Step(Step::Advise { addr, len, advice }) => {
-                number(interleaf_linux_abi::madvise(&space, addr, len, advice).map(|()| 0))
-            }
-            Do::Step(Step::Read { addr }) => access(addr, Access::Read, byte(addr)),
-            Do::Step(Step::Write { addr, value }) => {
-                let stored = access(addr, Access::Write, 0);
-                let _stored_or_refused = space.copy_to(VirtAddr(addr), &[value]);
-                stored
-            }
-            Do::Step(other) => panic!("{other:?} is in no sequence here"),
             Do::Resize(pages) => {
                 vm.resize_huge_pool(PageSize::Huge, pages);
                 0
@@ -335,6 +128,65 @@ fn in_library(steps: &[Do], path: Path) -> Vec<Answer> {
         answers.push((answer, [total, free, reserved, surplus]));
     }
     answers
+}
+
+/// One access; who has set the page aside takes it back from children.
+fn access(
+    spaces: &[Option<Space<'_>>],
+    space: &Space<'_>,
+    fault: Fault,
+) -> core::result::Result<(), FaultError> {
+    let known = |id| spaces.iter().flatten().find(|space| space.id() == id);
+    loop {
+        match space.fault(fault) {
+            Ok(_) => return Ok(()),
+            Err(FaultError::PoolEmpty)
+                if space.take_back_pool_page(fault.addr, known).expect("all spaces are known") => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn carry_out(spaces: &[Option<Space<'_>>], process: usize, step: Step) -> i64 {
+    let space = spaces[process].as_ref().expect("a process");
+    let number = |result: core::result::Result<u64, Errno>| match result {
+        Ok(value) => value as i64,
+        Err(errno) => -i64::from(errno.0),
+    };
+    let touched = |addr: u64, how, value: u64| {
+        match access(spaces, space, Fault { addr: VirtAddr(addr), access: how }) {
+            Ok(()) => value as i64,
+            Err(FaultError::NotMapped) => (touch::REFUSED + touch::UNMAPPED) as i64,
+            Err(FaultError::NotAllowed) => (touch::REFUSED + touch::RIGHTS) as i64,
+            // BUS_ADRERR
+            Err(_) => (touch::REFUSED + touch::BUS + 2) as i64,
+        }
+    };
+    let byte = |addr: u64| {
+        let mut byte = [0];
+        space.copy_from(VirtAddr(addr), &mut byte).map_or(0, |_| u64::from(byte[0]))
+    };
+    match step {
+        Step::Map { hint, len, prot, flags } => {
+            number(interleaf_linux_abi::mmap(space, hint, len, prot, flags).map(|addr| addr.0))
+        }
+        Step::Unmap { addr, len } => number(interleaf_linux_abi::munmap(space, addr, len).map(|()| 0)),
+        Step::Protect { addr, len, prot } => {
+            number(interleaf_linux_abi::mprotect(space, addr, len, prot).map(|()| 0))
+        }
+        Step::Advise { addr, len, advice } => {
+            number(interleaf_linux_abi::madvise(space, addr, len, advice).map(|()| 0))
+        }
+        Step::Read { addr } => touched(addr, Access::Read, byte(addr)),
+        Step::Write { addr, value } => {
+            let stored = touched(addr, Access::Write, 0);
+            if stored == 0 {
+                assert_eq!(space.copy_to(VirtAddr(addr), &[value]), Ok(1));
+            }
+            stored
+        }
+        other => panic!("{other:?} is in no sequence here"),
+    }
 }
 
 #[test]

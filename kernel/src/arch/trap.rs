@@ -268,8 +268,13 @@ fn kernel_fault(frame: &mut Frame, address: VirtAddr) {
         // SAFETY: they were on when the access faulted (`may_sleep`).
         unsafe { registers::enable_interrupts() };
         let outcome = space.fault(Fault { addr: address, access: frame.access() });
+        let is_mended = match outcome {
+            Ok(_) => true,
+            Err(FaultError::PoolEmpty) => signal::is_taken_back(space, address),
+            Err(_) => false,
+        };
         registers::disable_interrupts();
-        outcome.is_ok()
+        is_mended
     };
     if !percpu::thread().with_space(|space| space.filter(|_| may_sleep).is_some_and(resolve)) {
         frame.rip = recovery;

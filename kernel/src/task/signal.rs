@@ -10,8 +10,11 @@
 //! ```
 //! Sources: Linux's `arch/x86/include/uapi/asm/sigcontext.h` and `ucontext.h` for the order of words.
 
+use crate::arch::percpu;
+use crate::arch::spaces::Space;
 use crate::arch::trap::{Frame, Saved};
 use crate::arch::user::{self, BadAddress};
+use crate::memory;
 use crate::task::process::{self, SIGKILL, Status};
 use interleaf::space::FaultError;
 use interleaf::units::VirtAddr;
@@ -59,6 +62,12 @@ pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
     let code = match error {
         FaultError::NotMapped => 1,
         FaultError::NotAllowed => 2,
+        FaultError::PoolEmpty
+            if percpu::thread()
+                .with_space(|space| space.is_some_and(|space| is_taken_back(space, address))) =>
+        {
+            return;
+        }
         FaultError::PoolEmpty => kill(SIGBUS, frame, "no huge page is left of those that are reserved"),
         _ => kill(SIGKILL, frame, "there is no memory for a page"),
     };
@@ -70,6 +79,12 @@ pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
     if deliver(saved, handler, restorer, code, address).is_err() {
         kill(SIGSEGV, &saved.frame, "segmentation fault, and no stack or no code to handle it");
     }
+}
+
+/// Whether a page of the reserved pool that the program has set aside was taken back from its children: the
+/// access is to be tried again.
+pub fn is_taken_back(space: &Space, address: VirtAddr) -> bool {
+    memory::spaces().take_back_pool_page(space, address) == Ok(true)
 }
 
 /// Makes the program call its handler instead of going on.

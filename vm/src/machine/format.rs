@@ -126,7 +126,8 @@ pub enum Marker {
     PendingFree(Pfn),
     /// No page yet, in a mapping of the reserved pool; the pool keeps one for this slot.
     Reserved,
-    /// A fork had no page of the reserved pool to copy this one into: an access is a bus error.
+    /// The page of the reserved pool was taken back by the space that had set it aside: an access is a bus
+    /// error.
     Lost,
 }
 

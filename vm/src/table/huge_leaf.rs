@@ -63,7 +63,15 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// # Errors
     /// Nothing has changed but that the block may not be *exclusive* any more.
     pub(crate) fn share_huge(&mut self, slot: usize) -> Result<Option<SharedHuge<'t, M>>, NotMappedAgain> {
-        let leaf = self.owned_huge_leaf(slot).filter(|_| !self.is_of_pool(slot));
+        if self.is_of_pool(slot) {
+            return Ok(None);
+        }
+        self.share_block(slot)
+    }
+
+    /// As [`share_huge`](Self::share_huge), of any block of private memory.
+    pub(super) fn share_block(&mut self, slot: usize) -> Result<Option<SharedHuge<'t, M>>, NotMappedAgain> {
+        let leaf = self.owned_huge_leaf(slot);
         let Some((leaf, size)) = leaf.zip(self.level().leaf_size()) else { return Ok(None) };
         // SAFETY: the leaf owns a mapping of a block of this order (`install_huge`), and stays as long as its
         // table is locked.

@@ -9,6 +9,7 @@ const EDITS: super::Test = Unit("space::tests::pool::edits");
 const FORK: super::Test = Unit("space::tests::pool::fork");
 const SHARED: super::Test = Unit("space::tests::pool::shared");
 const PINS: super::Test = Unit("space::tests::pool::pins");
+const COW: super::Test = Unit("space::tests::pool::cow");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -38,18 +39,54 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pool.lost-page-absent",
         wrong: "a child finds zeros where its parent had stored something",
-        test: FORK,
+        test: COW,
     },
     Mutation {
         point: "pool.fork-flush-skipped",
-        wrong: "the parent stores to a page while it is copied for the child",
-        test: Unit("space::tests::pool::fork::a_store_beside_the_copy_waits_for_the_fork"),
+        wrong: "the parent stores to a page that its child has",
+        test: FORK,
     },
     Mutation {
         point: "pool.fork-ignored",
-        wrong: "a fault of the parent allows stores to a page that is copied for the child",
-        test: Model("loom_a_fork_that_copies_a_page_against_two_stores"),
+        wrong: "a fault of the parent allows stores to a page that was passed by a fork under way",
+        test: Model("loom_a_fork_that_shares_two_pages_against_stores_to_both"),
     },
+    Mutation {
+        point: "pool.fork-cursor-not-advanced",
+        wrong: "a fork does not say which pages of the pool it has passed",
+        test: Model("loom_a_fork_that_shares_two_pages_against_stores_to_both"),
+    },
+    Mutation {
+        point: "pool.copies-not-waited-for",
+        wrong: "a store finds the pool empty while another one copies the page and leaves it the old one",
+        test: Model("loom_stores_of_two_spaces_to_one_page_of_a_pool_that_has_one_more"),
+    },
+    Mutation {
+        point: "pool.copy-of-another",
+        wrong: "a copy is installed over another page than the one that was copied",
+        test: Model("loom_a_store_to_a_shared_page_of_the_pool_against_a_drop_and_a_second_fork"),
+    },
+    Mutation {
+        point: "pool.copied-before-flush",
+        wrong: "a page is copied while a fork that shares it has not flushed",
+        test: COW,
+    },
+    Mutation {
+        point: "pool.copy-flush-skipped",
+        wrong: "a CPU loads from the page that was copied",
+        test: COW,
+    },
+    Mutation {
+        point: "pool.restored-though-shared",
+        wrong: "a page is set aside again that a child has",
+        test: COW,
+    },
+    Mutation {
+        point: "pool.taken-before-flush",
+        wrong: "a child loads from a page that was taken from it",
+        test: COW,
+    },
+    Mutation { point: "pool.taken-by-a-child", wrong: "a child takes a page from its parent", test: COW },
     Mutation {
         point: "pool.shared-copied",
         wrong: "a child has a copy of what it shares with its parent",

@@ -4,7 +4,7 @@
 use crate::world::Lab;
 use crate::{call, called, odd};
 use interleaf::frame::Memory;
-use interleaf::space::{AddressSpace, Advice, Fault, MapRequest, Place, Sharing, Vm};
+use interleaf::space::{AddressSpace, Advice, Fault, FaultError, MapRequest, Place, RmapError, Sharing, Vm};
 use interleaf::units::{Access, PageSize, VirtAddr};
 use interleaf::vma::{BackingId, VmaFlags};
 use std::num::NonZeroU64;
@@ -44,10 +44,39 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
             let _ = space.unmap(addr, len_bytes);
         }
     }
+    taken_back(vm, space);
     space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
     for size in SIZES {
         vm.resize_huge_pool(size, 0);
         let counts = vm.memory().huge_pool(size);
         assert_eq!((counts.total, counts.reserved), (0, 0), "{size:?}");
     }
+}
+
+/// A page that a child shares is taken back by the child, with finders that find nothing, the wrong space, or
+/// that fork and unmap meanwhile.
+fn taken_back<'v>(vm: &Vm<'v, Lab>, space: &AddressSpace<'v, Lab>) {
+    let request = MapRequest::anonymous(4096);
+    let base = space.map_huge_pool(&request, PageSize::Huge).expect("room, and a page");
+    let (store, addr) = (Access::Write, VirtAddr(base.0 + 4096));
+    space.fault(Fault { addr, access: store }).expect("it was set aside");
+    let rest = space.map_huge_pool(&request, PageSize::Huge).expect("another page");
+    let child = space.fork().expect("memory");
+    assert_eq!(space.fault(Fault { addr, access: store }), Err(FaultError::PoolEmpty));
+    let nobody = |_| None::<&AddressSpace<'v, Lab>>;
+    for addr in odd::virt_addrs() {
+        called!(AddressSpace::take_back_pool_page => space.take_back_pool_page(addr, nobody));
+    }
+    assert_eq!(child.take_back_pool_page(addr, |_| Some(space)), Ok(false));
+    assert_eq!(space.take_back_pool_page(addr, nobody), Err(RmapError::SpaceMissing));
+    assert_eq!(space.take_back_pool_page(addr, |_| Some(&child)), Err(RmapError::SpaceMissing));
+    let disturbing = |id| {
+        drop(child.fork());
+        let _ = child.unmap(rest, 2 << 20);
+        [space, &child].into_iter().find(|space| space.id() == id)
+    };
+    assert_eq!(space.take_back_pool_page(addr, disturbing), Ok(true));
+    space.fault(Fault { addr, access: store }).expect("it is this space's alone");
+    assert_eq!(child.fault(Fault { addr, access: Access::Read }), Err(FaultError::PoolEmpty));
+    vm.memory().check().expect("all frames add up");
 }

@@ -10,7 +10,7 @@ use interleaf::space::{
     Spaces, Vm,
 };
 use interleaf::table::format::X86_64;
-use interleaf::units::{Access, CpuId};
+use interleaf::units::{Access, CpuId, VirtAddr};
 use interleaf_lab::check::library::boot_map;
 use std::mem::forget;
 use std::ops::ControlFlow;
@@ -94,6 +94,10 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, spaces: &Spaces<'v, Lab>, space: &AddressSpa
             (space.id() == id).then_some(space)
         }, go_on)),
     ];
+    for addr in [base, VirtAddr(0), VirtAddr(u64::MAX)] {
+        let taken = called!(Spaces::take_back_pool_page => spaces.take_back_pool_page(space, addr));
+        assert_eq!(taken, Some(Ok(false)), "nothing is set aside for {addr:?}");
+    }
     let missing = Some(Err(RmapError::SpaceMissing));
     assert_eq!(answers[..4], [Some(Ok(RmapFound::All(1))), Some(Ok(RmapFound::Stopped)), missing, missing]);
     // Nobody's, and given back in between.

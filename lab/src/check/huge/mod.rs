@@ -7,14 +7,16 @@
 //! | `sequence` | the library against the model |
 //! | `beside` | Linux against the model, and the library; what explains a difference |
 //! | `host` | the host's setting, and its counters |
-//! | `pairs` | two CPUs at once on huge pages |
-//! | `pool_pairs` | two CPUs at once on memory of the reserved pool |
+//! | `scene` | two CPUs at once that run one space, whatever they do |
+//! | `pairs` | what they do on huge pages |
+//! | `pool_pairs` | what they do on memory of the reserved pool |
 
 mod beside;
 mod generate;
 pub mod host;
 mod pairs;
 mod pool_pairs;
+mod scene;
 mod sequence;
 
 pub use beside::{Beside, BesideCounts, Kind};

@@ -5,21 +5,17 @@
 //! holds whatever the order: no CPU loses a store that nobody discards, none reaches a frame that is not
 //! the page's, no TLB holds two sizes, and everything adds up.
 
-use super::{HUGE, HUGE_BYTES};
+use super::HUGE_BYTES;
+use super::scene::{Cpu, Machine, Operation, Scene};
 use crate::check::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
-use crate::check::drive::Driver;
-use crate::check::library::{boot_map, layout_of};
-use crate::check::recount::QuiescentSystem;
-use crate::check::setting::Setting;
-use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
-use crate::machine::soft::{MachineConfig, SoftMachine};
+use crate::machine::baton::{Baton, Report};
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, Error, MemlockLimit, Path, Vm};
+use interleaf::space::{AddressSpace, Error};
 use interleaf::sync::wait_until;
-use interleaf::units::{Access, CpuId, VirtAddr};
+use interleaf::units::{Access, VirtAddr};
 use interleaf::vma::{HugePolicy, HugeSizes};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What one CPU does to the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,13 +101,11 @@ pub fn all_forks() -> impl Iterator<Item = (HugeOperation, HugeOperation)> {
 const BASE: u64 = (16 << 40) + 64 * HUGE_BYTES;
 /// Pages around the border of the two huge pages.
 const BORDER: (u64, u64) = (BASE + HUGE_BYTES - 2 * PAGE, 4 * PAGE);
-/// Frames: the arena, a child's copies, and what goes beside.
-const FRAMES: u64 = 8 * HUGE;
+/// Huge pages' worth of frames: the arena, a child's copies, and what goes beside.
+const HUGE_FRAMES: u64 = 8;
 /// Rounds of what is done again and again.
 const ROUNDS: u64 = 30;
 const BOTH: Prot = Prot::READ.union(Prot::WRITE);
-
-type Machine<F> = SoftMachine<Baton, F>;
 
 /// Plays faults that install a huge page again and again against a writer that cuts it: few steps lie between
 /// the questions of such a fault and its store.
@@ -158,82 +152,37 @@ fn run_pair_with<F: Format>(
     policies: (HugePolicy, HugeSizes),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
-    let options = Options { limit_steps: 2_000_000, keep: 80 };
-    let played = explore(seeds, options, move |schedule| scenario::<F>(schedule, policies, pair));
-    played.map(|summary| summary.steps)
+    Scene { pool: 0, huge: HUGE_FRAMES, policies }.play::<F, _>(pair, seeds)
 }
 
-fn scenario<F: Format>(
-    schedule: &Schedule,
-    (policy, sizes): (HugePolicy, HugeSizes),
-    pair: (HugeOperation, HugeOperation),
-) {
-    let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
-    let path = if schedule.seed().is_multiple_of(3) { Path::Locked } else { Path::Speculative };
-    let machine = Machine::<F>::new(&MachineConfig::small(2, FRAMES)).expect("a machine");
-    let entered = machine.enter(CpuId(0));
-    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-    let vm = vm.with_huge_pages(policy).with_huge_sizes(sizes);
-    let before = vm.memory().check().expect("frames add up").allocated;
-    let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
-    drop(entered);
-    let limit = MemlockLimit::new(u64::MAX);
-    let rounds = AtomicU64::new(0);
-    let driver = || Driver { machine: &machine, space: &space };
-    let cpus = [0, 1].map(|cpu| Cpu { driver: driver(), cpu, limit: &limit, rounds: &rounds });
-    let mut active = Vec::new();
-    for cpu in &cpus {
-        let _entered = machine.enter(CpuId(cpu.cpu as u32));
-        if cpu.cpu == 0 {
-            let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::ANONYMOUS;
-            cpu.call(Call::Mmap { hint: BASE, len: 2 * HUGE_BYTES, prot: BOTH, flags });
-        }
-        active.push(space.activate(None));
+impl Operation for HugeOperation {
+    fn map<F: Format>(cpu: &Cpu<'_, '_, F>) {
+        let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::ANONYMOUS;
+        cpu.call(Call::Mmap { hint: BASE, len: 2 * HUGE_BYTES, prot: BOTH, flags });
+    }
+
+    fn begin<F: Format>(cpu: &Cpu<'_, '_, F>, is_second_there: bool) {
         cpu.store(1);
-        // The second is there too in every other run.
-        if cpu.cpu == 1 && schedule.seed().is_multiple_of(2) {
+        if is_second_there {
             cpu.call(Call::Write { addr: BASE + HUGE_BYTES + 9 * PAGE, value: 9 });
         }
     }
-    let program = |(cpu, operation): (usize, HugeOperation)| -> Program<'_> {
-        let cpu = &cpus[cpu];
-        Box::new(move || cpu.run(operation))
-    };
-    schedule.run(&machine, [pair.0, pair.1].into_iter().enumerate().map(program).collect());
-    let entered = machine.enter(CpuId(0));
-    QuiescentSystem { machine: &machine, vm: &vm, spaces: &[&space], path }.must_hold();
-    assert_eq!(machine.violations(), [], "a TLB saw the impossible");
-    let second = active.pop();
-    drop(active);
-    drop(entered);
-    {
-        let _entered = machine.enter(CpuId(1));
-        drop(second);
-        vm.trim();
+
+    fn run<F: Format>(self, cpu: &Cpu<'_, '_, F>) {
+        let kept = 20 + cpu.cpu as u8;
+        cpu.store(kept);
+        cpu.carry_out(self);
+        assert_eq!(cpu.load(), CallResult::Byte(kept), "a store to the first huge page is lost");
+        let answer = cpu.call(Call::Write { addr: cpu.own_page(), value: kept + 10 });
+        if answer == CallResult::Written {
+            assert_eq!(cpu.load(), CallResult::Byte(kept + 10));
+        }
     }
-    let _entered = machine.enter(CpuId(0));
-    drop(space);
-    vm.trim();
-    let after = vm.memory().check().expect("frames add up at the end").allocated;
-    assert_eq!(after, before, "frames handed out before and after");
 }
 
-/// What one CPU works with.
-struct Cpu<'a, 'v, F: Format> {
-    driver: Driver<'a, 'v, Baton, F>,
-    cpu: u64,
-    limit: &'a MemlockLimit<Baton>,
-    /// Rounds that are over, of what is done again and again.
-    rounds: &'a AtomicU64,
-}
-
-impl<'v, F: Format> Cpu<'_, 'v, F> {
+impl<F: Format> Cpu<'_, '_, F> {
     fn own_page(&self) -> u64 {
         BASE + (5 + 100 * self.cpu) * PAGE
-    }
-
-    fn call(&self, call: Call) -> CallResult {
-        self.driver.call(&call)
     }
 
     /// Stores to the own page, which nobody unmaps.
@@ -243,17 +192,6 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
 
     fn load(&self) -> CallResult {
         self.call(Call::Read { addr: self.own_page() })
-    }
-
-    fn run(&self, operation: HugeOperation) {
-        let kept = 20 + self.cpu as u8;
-        self.store(kept);
-        self.carry_out(operation);
-        assert_eq!(self.load(), CallResult::Byte(kept), "a store to the first huge page is lost");
-        let answer = self.call(Call::Write { addr: self.own_page(), value: kept + 10 });
-        if answer == CallResult::Written {
-            assert_eq!(self.load(), CallResult::Byte(kept + 10));
-        }
     }
 
     /// Cuts the first pages off a huge page, which nothing may map then, and maps all of it anew.

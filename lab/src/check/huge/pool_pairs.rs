@@ -1,23 +1,19 @@
 //! Two CPUs at once on memory of the reserved pool, on the seeded machine.
 //!
-//! Both run a space that maps three pages of the pool, which has one more, and two pages of shared memory of
-//! the pool, which has those too; each CPU stores to a part of its own in the first page. Each does an
+//! Both run a space that maps three pages of the pool, which has as many for a child's copies and one more,
+//! and two pages of shared memory of the pool, which has those too; each CPU stores to a part of its own in the first page. Each does an
 //! operation, then reads its part back. What holds whatever the order: a page that is set aside is there for
 //! its fault, no CPU loses a store that nobody discards, or one to shared memory, no TLB holds what is gone,
 //! and the pool's counts are what entries and objects say.
 
-use super::{HUGE, HUGE_BYTES};
+use super::HUGE_BYTES;
+use super::scene::{Cpu, Machine, Operation, Scene};
 use crate::check::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
-use crate::check::drive::Driver;
-use crate::check::library::{boot_map, layout_of};
-use crate::check::recount::QuiescentSystem;
-use crate::check::setting::Setting;
-use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
-use crate::machine::soft::{MachineConfig, SoftMachine};
-use interleaf::frame::PoolCounts;
+use crate::machine::baton::Report;
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, MapRequest, MemlockLimit, Path, Place, Sharing, Vm};
-use interleaf::units::{Access, CpuId, PageSize, VirtAddr};
+use interleaf::space::{AddressSpace, MapRequest, Place, Sharing};
+use interleaf::units::{Access, PageSize, VirtAddr};
+use interleaf::vma::{HugePolicy, HugeSizes};
 use std::ops::Range;
 
 /// What one CPU does.
@@ -37,8 +33,11 @@ pub enum PoolOperation {
     MapOver,
     /// A pin of a part of the second page, without a lock or with one, and a store of a device.
     Pin,
-    /// A fork, whose child reads the own part if the pool has a page for it.
+    /// A fork, whose child reads the own part.
     Fork,
+    /// A fork, whose child reads the own part, stores there and forks, beside a store of the parent, which
+    /// takes its page back where the pool has none for a copy.
+    ForkAndStore,
     /// Stores to both pages of shared memory.
     StoreShared,
     /// MADV_DONTNEED of shared memory, whose contents stay.
@@ -53,7 +52,7 @@ pub enum PoolOperation {
 
 impl PoolOperation {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Store,
         Self::MapAgain,
         Self::Unmap,
@@ -62,6 +61,7 @@ impl PoolOperation {
         Self::MapOver,
         Self::Pin,
         Self::Fork,
+        Self::ForkAndStore,
         Self::StoreShared,
         Self::DiscardShared,
         Self::UnmapShared,
@@ -90,16 +90,13 @@ pub fn all_pool() -> impl Iterator<Item = (PoolOperation, PoolOperation)> {
 /// The arena, in the main window of the setting.
 const BASE: u64 = (16 << 40) + 64 * HUGE_BYTES;
 const PAGES: u64 = 3;
-/// Huge pages of the pool, and frames: the pool, and what goes beside.
-const POOL: u64 = PAGES + 1 + SHARED_PAGES;
+/// Huge pages of the pool.
+const POOL: u64 = 2 * PAGES + 1 + SHARED_PAGES;
 /// Shared memory, behind a hole.
 const SHARED: u64 = BASE + 8 * HUGE_BYTES;
 const SHARED_PAGES: u64 = 2;
-const FRAMES: u64 = (POOL + 4) * HUGE;
 const BOTH: Prot = Prot::READ.union(Prot::WRITE);
 const FIXED: MapFlags = MapFlags::FIXED.union(MapFlags::PRIVATE).union(MapFlags::ANONYMOUS);
-
-type Machine<F> = SoftMachine<Baton, F>;
 
 /// Plays a pair with each seed. Returns how many steps there were.
 ///
@@ -109,76 +106,48 @@ pub fn run_pool_pair<F: Format>(
     pair: (PoolOperation, PoolOperation),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
-    let options = Options { limit_steps: 2_000_000, keep: 80 };
-    let played = explore(seeds, options, move |schedule| scenario::<F>(schedule, pair));
-    played.map(|summary| summary.steps)
+    let policies = (HugePolicy::Never, HugeSizes::NEVER);
+    Scene { pool: POOL, huge: 4, policies }.play::<F, _>(pair, seeds)
 }
 
-fn scenario<F: Format>(schedule: &Schedule, pair: (PoolOperation, PoolOperation)) {
-    let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
-    let path = if schedule.seed().is_multiple_of(3) { Path::Locked } else { Path::Speculative };
-    let machine = Machine::<F>::new(&MachineConfig::small(2, FRAMES)).expect("a machine");
-    let entered = machine.enter(CpuId(0));
-    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-    assert_eq!(vm.resize_huge_pool(PageSize::Huge, POOL).free, POOL);
-    let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
-    drop(entered);
-    let limit = MemlockLimit::new(u64::MAX);
-    let driver = || Driver { machine: &machine, space: &space };
-    let cpus = [0, 1].map(|cpu| Cpu { driver: driver(), cpu, limit: &limit });
-    let mut active = Vec::new();
-    for cpu in &cpus {
-        let _entered = machine.enter(CpuId(cpu.cpu as u32));
-        if cpu.cpu == 0 {
-            cpu.map(0, PAGES);
-            cpu.map_shared();
-        }
-        active.push(space.activate(None));
-        cpu.store_own(1);
-        // The second is there too in every other run.
-        if cpu.cpu == 1 && schedule.seed().is_multiple_of(2) {
+impl Operation for PoolOperation {
+    fn map<F: Format>(cpu: &Cpu<'_, '_, F>) {
+        Pool(cpu).map(0, PAGES);
+        Pool(cpu).map_shared();
+    }
+
+    fn begin<F: Format>(cpu: &Cpu<'_, '_, F>, is_second_there: bool) {
+        Pool(cpu).store_own(1);
+        if is_second_there {
             cpu.call(Call::Write { addr: BASE + HUGE_BYTES + 9 * PAGE, value: 9 });
         }
     }
-    let program = |(cpu, operation): (usize, PoolOperation)| -> Program<'_> {
-        let cpu = &cpus[cpu];
-        Box::new(move || cpu.run(operation))
-    };
-    schedule.run(&machine, [pair.0, pair.1].into_iter().enumerate().map(program).collect());
-    let entered = machine.enter(CpuId(0));
-    QuiescentSystem { machine: &machine, vm: &vm, spaces: &[&space], path }.must_hold();
-    assert_eq!(machine.violations(), [], "a TLB saw the impossible");
-    let second = active.pop();
-    drop(active);
-    drop(entered);
-    {
-        let _entered = machine.enter(CpuId(1));
-        drop(second);
-        vm.trim();
+
+    fn run<F: Format>(self, cpu: &Cpu<'_, '_, F>) {
+        let cpu = Pool(cpu);
+        let kept = 20 + cpu.0.cpu as u8;
+        cpu.store_own(kept);
+        // Refused while the other CPU takes the right to write.
+        let is_kept = cpu.call(Call::Read { addr: cpu.own() }) == CallResult::Byte(kept);
+        cpu.carry_out(self, kept, is_kept);
+        if is_kept {
+            let read = cpu.call(Call::Read { addr: cpu.own() });
+            assert_eq!(read, CallResult::Byte(kept), "a store to the first page is lost");
+        }
     }
-    let _entered = machine.enter(CpuId(0));
-    drop(space);
-    vm.trim();
-    vm.memory().check().expect("frames add up at the end");
-    let all = PoolCounts { total: POOL, free: POOL, reserved: 0, surplus: 0 };
-    assert_eq!(vm.memory().huge_pool(PageSize::Huge), all);
 }
 
-/// What one CPU works with.
-struct Cpu<'a, 'v, F: Format> {
-    driver: Driver<'a, 'v, Baton, F>,
-    cpu: u64,
-    limit: &'a MemlockLimit<Baton>,
-}
+/// A CPU at memory of the pool.
+struct Pool<'a, 'b, 'v, F: Format>(&'a Cpu<'b, 'v, F>);
 
-impl<'v, F: Format> Cpu<'_, 'v, F> {
+impl<'v, F: Format> Pool<'_, '_, 'v, F> {
     /// An address in the first page, which nobody unmaps or discards.
     fn own(&self) -> u64 {
-        BASE + (5 + 100 * self.cpu) * PAGE
+        BASE + (5 + 100 * self.0.cpu) * PAGE
     }
 
     fn call(&self, call: Call) -> CallResult {
-        self.driver.call(&call)
+        self.0.call(call)
     }
 
     fn store_own(&self, value: u8) {
@@ -189,20 +158,20 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
     fn map(&self, page: u64, pages: u64) {
         let place = Place::Fixed(VirtAddr(BASE + page * HUGE_BYTES));
         let request = MapRequest { place, ..MapRequest::anonymous(pages * HUGE_BYTES) };
-        let mapped = self.driver.space.map_huge_pool(&request, PageSize::Huge);
+        let mapped = self.0.space().map_huge_pool(&request, PageSize::Huge);
         assert!(mapped.is_ok(), "the pool has enough: {mapped:?}");
     }
 
     fn map_shared(&self) {
         let (place, sharing) = (Place::Fixed(VirtAddr(SHARED)), Sharing::Shared);
         let request = MapRequest { place, sharing, ..MapRequest::anonymous(SHARED_PAGES * HUGE_BYTES) };
-        let mapped = self.driver.space.map_huge_pool(&request, PageSize::Huge);
+        let mapped = self.0.space().map_huge_pool(&request, PageSize::Huge);
         assert!(mapped.is_ok(), "the pool has enough: {mapped:?}");
     }
 
     /// An address in the first page of shared memory, which nobody unmaps.
     fn own_shared(&self) -> u64 {
-        SHARED + (3 + 50 * self.cpu) * PAGE
+        SHARED + (3 + 50 * self.0.cpu) * PAGE
     }
 
     /// Stores to the own part of shared memory, where nothing is ever lost.
@@ -217,23 +186,39 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
         assert_eq!(byte, [value], "a store to shared memory is lost");
     }
 
-    fn run(&self, operation: PoolOperation) {
-        let kept = 20 + self.cpu as u8;
-        self.store_own(kept);
-        // Refused while the other CPU takes the right to write.
-        let is_kept = self.call(Call::Read { addr: self.own() }) == CallResult::Byte(kept);
-        self.carry_out(operation, kept, is_kept);
-        if is_kept {
-            let read = self.call(Call::Read { addr: self.own() });
-            assert_eq!(read, CallResult::Byte(kept), "a store to the first page is lost");
+    /// Whatever the other CPU does, the child has what was there at its fork and what it stores, or nothing.
+    fn fork_and_store(&self, kept: u8, is_kept: bool) {
+        let own = VirtAddr(self.own());
+        let child = self.0.space().fork().expect("there is memory");
+        let holds = |space: &AddressSpace<'v, Machine<F>>, value: u8| {
+            let mut byte = [0];
+            let is_there = space.copy_from(own, &mut byte) == Ok(1);
+            assert!(!is_there || !is_kept || byte == [value], "{byte:?} of a child, not {value}");
+            is_there
+        };
+        assert!(holds(&child, kept), "nobody but this CPU takes the page back");
+        let grandchild = child.fork().expect("there is memory");
+        let stored = child.copy_to(own, &[77]) == Ok(1);
+        let family = [self.0.space(), &child, &grandchild];
+        let known = |id| family.into_iter().find(|space| space.id() == id);
+        if self.call(Call::Write { addr: own.0, value: kept }) != CallResult::Written {
+            // A child of the other CPU's is missing.
+            let taken = self.0.space().take_back_pool_page(own, known);
+            if taken == Ok(true) {
+                self.call(Call::Write { addr: own.0, value: kept });
+            }
         }
+        if stored {
+            assert!(holds(&child, 77), "a child's own page is taken from it");
+        }
+        holds(&grandchild, kept);
     }
 
     fn carry_out(&self, operation: PoolOperation, kept: u8, is_kept: bool) {
         let (second, third) = (BASE + HUGE_BYTES, BASE + 2 * HUGE_BYTES);
         match operation {
             PoolOperation::Store => {
-                self.call(Call::Write { addr: second + (7 + self.cpu) * PAGE, value: 3 });
+                self.call(Call::Write { addr: second + (7 + self.0.cpu) * PAGE, value: 3 });
             }
             PoolOperation::MapAgain => {
                 self.call(Call::Munmap { addr: second, len: HUGE_BYTES });
@@ -251,32 +236,33 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
             }
             PoolOperation::Discard => {
                 self.call(Call::Madvise { addr: second, len: HUGE_BYTES, advice: advice::DONTNEED });
-                self.call(Call::Write { addr: second + (30 + self.cpu) * PAGE, value: 4 });
+                self.call(Call::Write { addr: second + (30 + self.0.cpu) * PAGE, value: 4 });
             }
             PoolOperation::MapOver => {
                 self.call(Call::Mmap { hint: third, len: HUGE_BYTES, prot: BOTH, flags: FIXED });
             }
             PoolOperation::Pin => {
-                let addr = VirtAddr(second + (40 + self.cpu) * PAGE);
-                drop(self.driver.space.pin_pages(addr, Access::Write, self.limit, [None]));
+                let addr = VirtAddr(second + (40 + self.0.cpu) * PAGE);
+                drop(self.0.space().pin_pages(addr, Access::Write, self.0.limit, [None]));
             }
             PoolOperation::Fork => {
-                let child = self.driver.space.fork().expect("there is memory");
+                let child = self.0.space().fork().expect("there is memory");
                 let mut byte = [0];
                 if child.copy_from(VirtAddr(self.own()), &mut byte) == Ok(1) && is_kept {
                     assert_eq!(byte[0], kept, "a child lacks a store from before its fork");
                 }
             }
+            PoolOperation::ForkAndStore => self.fork_and_store(kept, is_kept),
             PoolOperation::StoreShared => {
                 self.store_shared(6);
-                self.call(Call::Write { addr: SHARED + HUGE_BYTES + (2 + self.cpu) * PAGE, value: 6 });
-                self.must_read_shared(self.driver.space, 6);
+                self.call(Call::Write { addr: SHARED + HUGE_BYTES + (2 + self.0.cpu) * PAGE, value: 6 });
+                self.must_read_shared(self.0.space(), 6);
             }
             PoolOperation::DiscardShared => {
                 self.store_shared(7);
                 let len = SHARED_PAGES * HUGE_BYTES;
                 self.call(Call::Madvise { addr: SHARED, len, advice: advice::DONTNEED });
-                self.must_read_shared(self.driver.space, 7);
+                self.must_read_shared(self.0.space(), 7);
             }
             PoolOperation::UnmapShared => {
                 self.call(Call::Munmap { addr: SHARED + HUGE_BYTES, len: HUGE_BYTES });
@@ -285,16 +271,16 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
             }
             PoolOperation::PinShared => {
                 let addr = VirtAddr(self.own_shared());
-                let pinned = self.driver.space.pin_pages(addr, Access::Write, self.limit, [None]);
+                let pinned = self.0.space().pin_pages(addr, Access::Write, self.0.limit, [None]);
                 assert!(pinned.is_ok(), "a page of shared memory was set aside: {pinned:?}");
                 self.store_shared(8);
-                self.must_read_shared(self.driver.space, 8);
+                self.must_read_shared(self.0.space(), 8);
             }
             PoolOperation::ForkShared => {
-                let child = self.driver.space.fork().expect("there is memory");
+                let child = self.0.space().fork().expect("there is memory");
                 let addr = VirtAddr(self.own_shared());
                 assert_eq!(child.copy_to(addr, &[9]), Ok(1), "a page of shared memory was set aside");
-                self.must_read_shared(self.driver.space, 9);
+                self.must_read_shared(self.0.space(), 9);
             }
         }
     }

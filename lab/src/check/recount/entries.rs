@@ -159,7 +159,7 @@ fn check_leaf<M: Machine>(
     // Another space may have split what this one maps by a huge leaf.
     let is_split = order == Some(Order::BASE) && level == Level::Pmd && due == Kind::User && !exclusive;
     require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
-    let copies = vma.is_private_anonymous() && !exclusive;
+    let copies = is_anonymous && !exclusive;
     require(!(copies && leaf.rights.contains(Rights::WRITE)), || {
         format!("a writable shared frame: {leaf:?}")
     })?;

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `mod` | the counts, and all changes of them |
 //! | `folio` | [`PoolFolio`]: a huge page that was taken, and is not mapped yet |
+//! | `copy` | [`PoolCopy`]: one that holds a copy of what several spaces share |
 //! | `reserve` | [`HugeReserve`]: huge pages that are set aside, on the way to or from who counts them |
 //! | `resize` | how many huge pages there are |
 //!
@@ -25,6 +26,7 @@
 //! | `reserved` | that are kept: as many as there are entries marked [`Reserved`], and as objects count |
 //! | `away` | that come back by themselves: taken for one of those, or dropped by an entry, not back yet |
 //! | `surplus` | that leave the pool when they come back: it was made smaller than what is in use |
+//! | `copies` | that were taken for copies of shared pages, each until the old page's mapping is back |
 //!
 //! [`Reserved`]: crate::machine::Marker::Reserved
 //!
@@ -34,10 +36,12 @@
 //! before it installs it, under the lock of the entry's table; so it does not matter what becomes of the
 //! entry meanwhile.
 
+mod copy;
 mod folio;
 mod reserve;
 mod resize;
 
+pub(crate) use copy::PoolCopy;
 pub(crate) use folio::{PoolFolio, PoolTake};
 pub(crate) use reserve::HugeReserve;
 
@@ -74,6 +78,7 @@ struct PoolState {
     reserved: u64,
     away: u64,
     surplus: u64,
+    copies: u64,
 }
 
 /// The free folios of one node and size, linked through the records of their heads.
@@ -89,7 +94,8 @@ pub(in crate::frame) struct PoolList<C: Cpu> {
 pub(crate) enum NotTaken {
     /// There is none, or none where it is wanted.
     Empty,
-    /// None is free at this moment, and one is on its way back.
+    /// None is free at this moment, and one is on its way back; or another space is copying a page, and
+    /// perhaps leaves it to the caller.
     Away,
     /// None is free or on its way back, though one was reserved: it has just been used, by the entry
     /// or whoever has changed it. The caller looks at the entry again.
@@ -98,7 +104,7 @@ pub(crate) enum NotTaken {
 
 impl<C: Cpu> HugePools<C> {
     pub const fn new() -> Self {
-        let empty = PoolState { total: 0, free: 0, reserved: 0, away: 0, surplus: 0 };
+        let empty = PoolState { total: 0, free: 0, reserved: 0, away: 0, surplus: 0, copies: 0 };
         Self { sizes: [SpinLock::new(empty), SpinLock::new(empty)] }
     }
 }
@@ -221,6 +227,17 @@ impl<M: Machine> Memory<'_, M> {
         take: PoolTake,
     ) -> Result<PoolFolio<'_, M>, NotTaken> {
         let (mut state, index) = self.lock_pool(size).ok_or(NotTaken::Empty)?;
+        self.take_locked(&mut state, (size, index), placement, take)
+    }
+
+    /// As [`try_take_from_pool`](Self::try_take_from_pool), of a pool that is locked.
+    fn take_locked(
+        &self,
+        state: &mut PoolState,
+        (size, index): (PageSize, usize),
+        placement: FramePlacement,
+        take: PoolTake,
+    ) -> Result<PoolFolio<'_, M>, NotTaken> {
         if take == PoolTake::Available && state.available() == 0 && !mutant!("pool.reserve-taken") {
             return Err(NotTaken::Empty);
         }

@@ -262,10 +262,12 @@ impl FrameState {
         fits.then_some(Self(self.0 & !EXCLUSIVE))
     }
     /// A block of the reserved pool whose entry is gone, and which that entry gets again once it is back.
-    /// Refused where there is a reference besides the entry's, which may last.
+    /// Refused where there is a reference besides the entry's, which may last, or other entries may be.
     pub fn restoring(self) -> Option<Self> {
         let is_alone = self.refcount() == 1 || mutant!("pool.restored-though-pinned");
-        (self.kind() == Kind::User && self.is_pooled() && is_alone).then_some(Self(self.0 | RESTORES))
+        let is_own = self.is_exclusive() || mutant!("pool.restored-though-shared");
+        let fits = self.kind() == Kind::User && self.is_pooled() && is_alone && is_own;
+        fits.then_some(Self(self.0 | RESTORES))
     }
     /// Exclusive again, where there is no other reference.
     pub fn unshared(self) -> Option<Self> {

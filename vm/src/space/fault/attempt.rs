@@ -108,7 +108,12 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
             drop(reading);
             return space.finish_at_huge(step, (slot, page), prepared);
         }
-        Ok(Walked::Pool(entry, size)) => return context.at_pool(&entry, size, fault, prepared),
+        Ok(Walked::Pool(entry, size)) => {
+            let step = context.at_pool(&entry, size, (fault.access, huge), prepared)?;
+            let slot = entry.slot;
+            drop(reading);
+            return space.finish_at_pool(step, (slot, page), prepared);
+        }
     };
     let decision = decide(entry.entry(), context.inputs(fault.access));
     match decision {

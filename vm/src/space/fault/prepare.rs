@@ -3,7 +3,7 @@
 
 use super::Fallback;
 use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef, MappedFrame, Priority, TableFrame};
-use crate::frame::{Birth, PoolFolio, PoolTake, ZeroedFolio, ZeroedFrame};
+use crate::frame::{Birth, PoolCopy, PoolFolio, PoolTake, ZeroedFolio, ZeroedFrame};
 use crate::machine::{Entry, Machine};
 use crate::object::FillError;
 use crate::space::Vm;
@@ -53,6 +53,10 @@ pub(super) enum Rare<'v, M: Machine> {
     Pool(PoolFolio<'v, M>),
     /// The reserved pool had none, by this right.
     PoolLacking(PoolTake),
+    /// The last attempt was about to copy the page of the reserved pool that this page lies in.
+    PoolCopyWanted(PageSize, Vpn),
+    /// A copy of a page of the reserved pool.
+    PoolCopy(PoolCopy<'v, M>),
 }
 
 /// Attempts run in a read section and never wait, so they leave the last frames to callers that may.
@@ -99,7 +103,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
         if self.placement != placement && self.has_copy() {
             self.rare = Rare::CopyWanted;
         }
-        let is_block = matches!(self.rare, Rare::Huge(_) | Rare::Block(_) | Rare::Pool(_));
+        let is_block =
+            matches!(self.rare, Rare::Huge(_) | Rare::Block(_) | Rare::Pool(_) | Rare::PoolCopy(_));
         if self.placement != placement && is_block {
             self.rare = Rare::Nothing;
         }
@@ -293,6 +298,8 @@ impl<M: Machine> fmt::Debug for Prepared<'_, M> {
             Rare::BlockLacking => &"no block",
             Rare::PoolWanted(..) => &"a page of the pool is wanted",
             Rare::Pool(folio) => folio,
+            Rare::PoolCopyWanted(..) => &"a copy of a page of the pool is wanted",
+            Rare::PoolCopy(copy) => copy,
         };
         write!(f, "prepared: frame {:?}, table {:?}, {rare:?}", self.frame, self.table)
     }

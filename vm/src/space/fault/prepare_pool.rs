@@ -2,11 +2,11 @@
 
 use super::Fallback;
 use super::prepare::{Prepared, Rare};
-use crate::frame::{MappedFolio, PoolFolio, PoolTake};
+use crate::frame::{MappedFolio, PoolCopy, PoolFolio, PoolTake};
 use crate::machine::Machine;
 use crate::object::FillError;
 use crate::sync::ReadGuard;
-use crate::units::{PageSize, Vpn};
+use crate::units::{PageSize, Pfn, Vpn};
 use crate::vma::Vma;
 
 impl<'v, M: Machine> Prepared<'v, M> {
@@ -43,6 +43,46 @@ impl<'v, M: Machine> Prepared<'v, M> {
     pub fn take_pool_page(&mut self) -> Option<PoolFolio<'v, M>> {
         match core::mem::replace(&mut self.rare, Rare::Nothing) {
             Rare::Pool(folio) => Some(folio),
+            _ => None,
+        }
+    }
+
+    /// Whether a copy is prepared of the page of the reserved pool that begins at `pfn`.
+    pub fn has_pool_copy_of(&self, pfn: Pfn) -> bool {
+        let is_of = |copy: &PoolCopy<'_, M>| copy.is_of(pfn) || mutant!("pool.copy-of-another");
+        matches!(&self.rare, Rare::PoolCopy(copy) if is_of(copy))
+    }
+
+    /// Why there is no copy of a page of this size, which others have too. Called with no table locked.
+    ///
+    /// [`Fallback::HugeUnprepared`] where one is to be made before the next attempt; [`Fallback::PoolEmpty`]
+    /// where the pool has no page for it.
+    pub fn lack_of_pool_copy(&mut self, vma: &Vma<M::Cpu>, page: Vpn, size: PageSize) -> Fallback {
+        self.set_placement(vma, page);
+        if matches!(self.rare, Rare::PoolLacking(PoolTake::Available)) {
+            return Fallback::PoolEmpty;
+        }
+        self.rare = Rare::PoolCopyWanted(size, page);
+        Fallback::HugeUnprepared
+    }
+
+    /// The page of the reserved pool that the last attempt was about to copy.
+    pub fn wants_pool_copy(&self) -> Option<(PageSize, Vpn)> {
+        match self.rare {
+            Rare::PoolCopyWanted(size, page) => Some((size, page)),
+            _ => None,
+        }
+    }
+
+    /// Notes the copy that was wanted.
+    pub fn note_pool_copy(&mut self, copy: PoolCopy<'v, M>) {
+        self.rare = Rare::PoolCopy(copy);
+    }
+
+    /// Takes the copy.
+    pub fn take_pool_copy(&mut self) -> Option<PoolCopy<'v, M>> {
+        match core::mem::replace(&mut self.rare, Rare::Nothing) {
+            Rare::PoolCopy(copy) => Some(copy),
             _ => None,
         }
     }

@@ -116,7 +116,9 @@ pub enum FaultError {
     NoMemory,
     /// The entry is of a kind that faults do not handle: a huge leaf without the right, or an unknown marker.
     NotSupported,
-    /// The reserved pool has no huge page for the page: `SIGBUS` with `BUS_ADRERR`.
+    /// The reserved pool has no huge page for the page: `SIGBUS` with `BUS_ADRERR`, unless the page is
+    /// [taken back](crate::space::AddressSpace::take_back_pool_page) from children that share it; then the
+    /// access is to be tried again.
     PoolEmpty,
 }
 

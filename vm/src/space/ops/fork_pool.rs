@@ -1,28 +1,40 @@
-//! fork of mappings of the reserved pool: the child gets copies, made after the flush.
+//! fork of mappings of the reserved pool: each page is shared as a whole, and copied by a store that comes
+//! later.
 //!
 //! ```text
-//!   parent's leaf   the right to write is taken, the cursor passes ─┐          ┌─ copied ─► a leaf
-//!   child's slot    Busy                                           flush ──────┴─ pool empty ─► Lost
+//!   parent's table   lock ─ leaf? ─ a leaf more, no right to write ─ cursor ─ unlock       then one flush
+//!   child                            └──────────────────────────────► upper tables ─► lock ─ leaf ─ unlock
+//!   pinned           lock ─ leaf? ─ no right to write ─ cursor ─ unlock ─ flush ─ copy ─► the child's leaf
 //! ```
 //!
-//! Nothing is set aside for a child, as in Linux: its copies are of what is available. Linux shares the page
-//! until one of the two writes; then the parent, for which no page is set aside any more either, takes it
-//! from the child where the pool has none, and the child's next access is a bus error. Here that is decided
-//! at the fork: no write of the parent ever lacks a page, or has to look for its children.
+//! Nothing is set aside for a child, as in Linux: its faults and copies are of what is available. What is
+//! pinned stays the parent's; where the pool has no page for a copy of it, there is no child.
 
-use crate::frame::PoolTake;
+use crate::frame::{NotMappedAgain, PoolTake};
 use crate::machine::{Entry, Machine, Marker};
 use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{LeafBits, walk};
+use crate::table::{LeafBits, LockedTable, SharedHuge, walk};
 use crate::tlb::Gather;
 use crate::units::{Level, PageSize, Vpn, VpnRange};
 use crate::vma::pages_of;
 
+/// What the child gets of a page of the pool.
+enum Passed<'m, M: Machine> {
+    /// Nothing: the page has no memory.
+    Nothing,
+    /// The marker *lost*, which is here too.
+    Lost,
+    /// A mapping of the same folio.
+    Shared(SharedHuge<'m, M>),
+    /// A copy, once the fork has flushed; and whether the parent's leaf allowed stores.
+    Copied { was_writable: bool },
+}
+
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Marks the slots of the child, which only the caller knows, for all pages of a mapping that have memory
-    /// here: as busy, or as lost where they are here. A fork is under way, and its cursor passes the mapping.
-    /// Adds the pages that are busy to the hull `copied`.
+    /// Shares all pages of a mapping that have memory with the child, which only the caller knows. A fork is
+    /// under way, and its cursor passes the mapping. Adds the pages that are to be copied to the hull
+    /// `copied`; their slots of the child are marked busy.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
@@ -37,83 +49,108 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let mut page = range.start;
         while page < range.end {
             let pages = pages_of(size.order(), page);
-            if let Some(marker) = self.pass_pool_page(pages, fork, gather) {
+            let (marker, was_writable) = match self.pass_pool_page(pages, fork)? {
+                Passed::Nothing => (None, false),
+                Passed::Lost => (Some(Marker::Lost), false),
+                Passed::Copied { was_writable } => {
+                    let start = if copied.is_empty() { page } else { copied.start };
+                    *copied = VpnRange::new(start, pages.end);
+                    (Some(Marker::Busy), was_writable)
+                }
+                Passed::Shared(shared) => {
+                    let was_writable = shared.was_writable;
+                    // Noted before anything fails: the parent's leaf has lost the right.
+                    self.note_weakened(gather, pages, was_writable);
+                    child.fill_above(page, size.level(), |above, slot| {
+                        above.install_huge(slot, shared.folio, shared.bits);
+                        Ok(())
+                    })?;
+                    (None, false)
+                }
+            };
+            self.note_weakened(gather, pages, was_writable);
+            if let Some(marker) = marker {
                 child.fill_above(page, size.level(), |above, slot| {
                     above.mark_absent(slot, marker);
                     Ok(())
                 })?;
-                if marker == Marker::Busy {
-                    let start = if copied.is_empty() { page } else { copied.start };
-                    *copied = VpnRange::new(start, pages.end);
-                }
             }
             page = pages.end;
         }
         Ok(())
     }
 
+    fn note_weakened(&self, gather: &mut Gather<'_, 'v, M>, pages: VpnRange, was_writable: bool) {
+        if was_writable && !mutant!("pool.fork-flush-skipped") {
+            gather.weakened_leaf(pages);
+        }
+    }
+
     /// Takes the right to write from the leaf of a page, and passes it with the cursor, under one lock of the
-    /// table. Returns the marker for the child; `None` where the page has no memory.
+    /// table.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]: it is mapped too often.
     fn pass_pool_page(
         &self,
         pages: VpnRange,
         fork: &ForkUnderWay<'_, M::Cpu>,
-        gather: &mut Gather<'_, 'v, M>,
-    ) -> Option<Marker> {
+    ) -> Result<Passed<'_, M>, Error> {
         loop {
             let reading = self.vm.rcu.read();
             let found = walk(&self.table, pages.start, Level::Pte, &reading);
             let (slot, locked) = (found.slot, found.table.lock());
             drop(reading);
-            let Some(table) = locked else { continue };
-            let entry = table.entry(slot);
+            let Some(mut table) = locked else { continue };
             // Linked since the walk.
-            if matches!(entry, Entry::Table(_)) {
+            if matches!(table.entry(slot), Entry::Table(_)) {
                 continue;
             }
-            fork.advance(pages.end);
-            return match entry {
-                Entry::Leaf(leaf) if leaf.owned() => {
-                    if table.take_write(slot) && !mutant!("pool.fork-flush-skipped") {
-                        gather.weakened(pages);
-                    }
-                    Some(Marker::Busy)
-                }
-                Entry::Marker(Marker::Lost) => Some(Marker::Lost),
-                _ => None,
-            };
+            let passed = pass_entry(&mut table, slot)?;
+            if !mutant!("pool.fork-cursor-not-advanced") {
+                fork.advance(pages.end);
+            }
+            return Ok(passed);
         }
     }
 
     /// Copies the parent's page to one of the child's, which is marked busy there. The flush of the fork is
     /// done, and the parent's page stays as it is until its end.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] where no page of the pool is available. One that is on its way back is not waited
+    /// for: its holder may wait for the lock that this fork has.
     pub(super) fn copy_pool_page(&self, child: &Self, page: Vpn, size: PageSize) -> Result<(), Error> {
         let (leaf, from) = self.get_leaf(page).ok_or(Error::NoMemory)?;
         let vm = self.vm;
-        // A page that is on its way back is not waited for: its holder may wait for the lock that this fork
-        // has.
         let folio = vm.memory.try_take_from_pool(size, child.placement_of(page), PoolTake::Available);
-        let mut copy = folio.ok().inspect(|_| vm.count(Counter::CowCopied));
-        if let Some(copy) = &mut copy {
-            copy.copy_from(from.user_frame(), vm.workers);
-        }
+        let mut copy = folio.map_err(|_| Error::NoMemory)?;
+        copy.copy_from(from.user_frame(), vm.workers);
         let reading = vm.rcu.read();
         let found = walk(&child.table, page, size.level(), &reading);
         let mut table = found.table.lock().ok_or(Error::NoMemory)?;
-        debug_assert_eq!(
-            table.entry(found.slot),
-            Entry::Marker(Marker::Busy),
-            "only the caller knows the child"
-        );
-        match copy {
-            Some(copy) => {
-                table.install_from_pool(found.slot, copy, child.node.birth(page), LeafBits::of(leaf));
-            }
-            None => {
-                let lost = if mutant!("pool.lost-page-absent") { None } else { Some(Marker::Lost) };
-                table.replace_busy_mark(found.slot, lost);
-            }
-        }
+        let is_there = table.install_from_pool(found.slot, copy, child.node.birth(page), LeafBits::of(leaf));
+        debug_assert!(is_there, "only the caller knows the child, whose slot is busy");
+        vm.count(Counter::CowCopied);
         Ok(())
+    }
+}
+
+/// Takes from an entry what the child gets.
+///
+/// # Errors
+/// [`Error::NoMemory`]: it is mapped too often.
+fn pass_entry<'t, M: Machine>(table: &mut LockedTable<'t, M>, slot: usize) -> Result<Passed<'t, M>, Error> {
+    match table.entry(slot) {
+        Entry::Leaf(leaf) if leaf.owned() => match table.share_pool_leaf(slot) {
+            Ok(Some(shared)) => Ok(Passed::Shared(shared)),
+            // Pinned, perhaps.
+            Ok(None) | Err(NotMappedAgain::Referenced) => {
+                Ok(Passed::Copied { was_writable: table.take_write(slot) })
+            }
+            Err(NotMappedAgain::TooManyMappings) => Err(Error::NoMemory),
+        },
+        Entry::Marker(Marker::Lost) => Ok(Passed::Lost),
+        _ => Ok(Passed::Nothing),
     }
 }

@@ -29,9 +29,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// A huge page is set aside for each page, so that no fault there lacks one, but with
     /// [`VmaFlags::NORESERVE`]: then a fault may end with
     /// [`FaultError::PoolEmpty`](crate::space::FaultError::PoolEmpty), a bus error. Such memory is never
-    /// swapped, split or counted as committed. A child that is forked gets copies of private memory as far as
-    /// the pool has huge pages that are not set aside, and a bus error where it has none. Shared memory keeps
-    /// its huge pages, and what is set aside for it, until nobody maps a page of it.
+    /// swapped, split or counted as committed. A child that is forked shares the huge pages of private memory
+    /// until one of the two stores there, which takes a copy: a huge page that is not set aside, and where
+    /// there is none a bus error. This space may take the page from its children then
+    /// ([`take_back_pool_page`](Self::take_back_pool_page)). Shared memory keeps its huge pages, and what is
+    /// set aside for it, until nobody maps a page of it.
     ///
     /// munmap, mprotect, madvise and mbind refuse ranges that cut a huge page.
     ///

@@ -17,8 +17,9 @@
 //! | `populate` | MAP_POPULATE, MADV_POPULATE_* | nothing, or the page to read, for each page |
 //! | `fork` | fork | all of the space, to write |
 //! | `fork_pinned` | copies of pinned frames for the child | as `fork` |
-//! | `fork_pool` | copies of pages of the reserved pool for the child | as `fork` |
+//! | `fork_pool` | pages of the reserved pool, shared with the child or copied | as `fork` |
 //! | `fork_huge` | huge pages shared with the child, the huge zero page too | as `fork` |
+//! | `take_back_pool` | pages of the reserved pool that children share, taken from these | a page, to read |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how the last two divide large ranges among helpers | |
 
@@ -40,6 +41,7 @@ mod parallel;
 mod populate;
 mod protect;
 mod scan;
+mod take_back_pool;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod unmap;

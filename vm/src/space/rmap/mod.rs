@@ -38,6 +38,7 @@ pub(super) use space_node::SpaceNode;
 use super::{AddressSpace, SpaceId, Spaces, Vm};
 use crate::frame::{FrameRef, Kind};
 use crate::machine::{Cpu, Leaf, Machine};
+use crate::table::LockedTable;
 use crate::units::Vpn;
 use core::fmt;
 use core::ops::{ControlFlow, Deref};
@@ -74,6 +75,15 @@ pub enum RmapError {
     SpaceMissing,
     /// Forks, unmaps or copies beside each of the walks: the number of entries was never what was found.
     Unsettled,
+}
+
+/// What a visitor has done with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::space) enum Visited {
+    /// It maps the frame still.
+    Stays,
+    /// It does not, was flushed, and is not counted in the mapcount any more.
+    Gone,
 }
 
 /// Number of walks for a frame.
@@ -133,6 +143,28 @@ impl<'m, M: Machine> Vm<'m, M> {
     where
         'm: 'v,
         S: Deref<Target = AddressSpace<'v, M>>,
+    {
+        self.rmap_edit(frame, hold, |entry, _, _| match visit(entry) {
+            ControlFlow::Continue(()) => ControlFlow::Continue(Visited::Stays),
+            ControlFlow::Break(()) => ControlFlow::Break(()),
+        })
+    }
+
+    /// As [`rmap_walk`](Self::rmap_walk), for a visitor that may take the frame from the entry: of its table
+    /// it gets the lock, and the slot.
+    ///
+    /// # Errors
+    /// As of that.
+    pub(in crate::space) fn rmap_edit<'v, S, F>(
+        &self,
+        frame: &FrameRef<'_, M>,
+        hold: impl Fn(SpaceId) -> Option<S>,
+        mut visit: F,
+    ) -> Result<RmapFound, RmapError>
+    where
+        'm: 'v,
+        S: Deref<Target = AddressSpace<'v, M>>,
+        F: FnMut(&RmapEntry<'_, 'v, M>, &mut LockedTable<'_, M>, usize) -> ControlFlow<(), Visited>,
     {
         frame.assert_of(&self.memory);
         let pfn = frame.pfn();

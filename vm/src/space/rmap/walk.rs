@@ -1,8 +1,8 @@
 //! One walk over the spaces that may map a frame.
 
-use super::RmapEntry;
 use super::node::AnonNodes;
 use super::tree::{PlaceLost, STEPS, TreePlace};
+use super::{RmapEntry, Visited};
 use crate::frame::{Birth, FrameMeta};
 use crate::machine::{Entry, Leaf, Machine};
 use crate::space::{AddressSpace, SpaceId, Vm};
@@ -73,7 +73,7 @@ where
     M: Machine,
     S: Deref<Target = AddressSpace<'v, M>>,
     H: Fn(SpaceId) -> Option<S>,
-    F: FnMut(&RmapEntry<'_, 'v, M>) -> ControlFlow<()>,
+    F: FnMut(&RmapEntry<'_, 'v, M>, &mut LockedTable<'_, M>, usize) -> ControlFlow<(), Visited>,
     'v: 'a,
 {
     /// Walks from the node of birth down.
@@ -94,7 +94,7 @@ where
                 };
                 match self.look(space, birth.page) {
                     Some(ControlFlow::Break(())) => return WalkEnd::Stopped,
-                    Some(ControlFlow::Continue(())) => found += 1,
+                    Some(ControlFlow::Continue(visited)) => found += u32::from(visited == Visited::Stays),
                     None => continue,
                 }
                 if found == self.meta.mapcount() || mutant!("rmap.first-found-only") {
@@ -108,12 +108,10 @@ where
     }
 
     /// Calls the visitor if the page maps the frame.
-    fn look(&mut self, space: &AddressSpace<'v, M>, page: Vpn) -> Option<ControlFlow<()>> {
-        let (table, leaf) = space.leaf_of_frame(page, self.pfn)?;
+    fn look(&mut self, space: &AddressSpace<'v, M>, page: Vpn) -> Option<ControlFlow<(), Visited>> {
+        let (mut table, slot, leaf) = space.leaf_of_frame(page, self.pfn)?;
         let entry = RmapEntry { space, page, leaf, walk: self.nth };
-        let flow = (self.visit)(&entry);
-        drop(table);
-        Some(flow)
+        Some((self.visit)(&entry, &mut table, slot))
     }
 }
 
@@ -122,8 +120,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         core::ptr::addr_eq(self.vm, vm)
     }
 
-    /// The leaf of the page, if it maps the frame, and its table, locked: the leaf stays as long as that.
-    fn leaf_of_frame(&self, page: Vpn, pfn: Pfn) -> Option<(LockedTable<'_, M>, Leaf)> {
+    /// The leaf of the page, if it maps the frame, its slot, and its table, locked: the leaf stays as long as
+    /// that.
+    fn leaf_of_frame(&self, page: Vpn, pfn: Pfn) -> Option<(LockedTable<'_, M>, usize, Leaf)> {
         if page >= self.layout.areas.user.end {
             return None;
         }
@@ -146,7 +145,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 let leaf = table
                     .owned_leaf(entry.slot)
                     .filter(|leaf| leaf.pfn.add(part) == pfn || mutant!("rmap.frame-not-compared"))?;
-                return Some((table, leaf));
+                return Some((table, entry.slot, leaf));
             }
         }
         None

@@ -156,9 +156,9 @@ fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
     assert!(seen.iter().all(|&count| count > 0), "found and missed: {seen:?}");
 }
 
-/// Two pages that are copied one after the other: the child never has a store without the one before it.
+/// Two pages that are shared one after the other: the child never has a store without the one before it.
 #[test]
-fn loom_a_fork_that_copies_a_page_against_two_stores() {
+fn loom_a_fork_that_shares_two_pages_against_stores_to_both() {
     const SECOND: Vpn = Vpn(START.0 + TABLE);
     let before = |space: &TestSpace| {
         space.vm().resize_huge_pool(SIZE, 4);

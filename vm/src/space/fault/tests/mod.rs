@@ -39,6 +39,8 @@ mod loom_pin_range;
 #[cfg(loom)]
 mod loom_pool;
 #[cfg(loom)]
+mod loom_pool_cow;
+#[cfg(loom)]
 mod loom_pool_shared;
 #[cfg(loom)]
 mod loom_published;

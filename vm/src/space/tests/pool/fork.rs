@@ -1,40 +1,40 @@
-//! A child has copies of what the pool had pages for, and no page set aside.
+//! A child shares the pages of its parent, and has none set aside.
 
 use super::*;
 use crate::space::Advice;
+use crate::space::tests::pin::{Limit, slots};
 use crate::vma::FlagAdvice;
 
 #[test]
-fn a_child_has_copies_as_far_as_pages_are_available() {
-    with_pool(6, |vm, space| {
-        map(&space, 0, 4);
-        (0..3).for_each(|page| store(&space, page, page as u8 + 1));
-        assert_eq!(counts(vm, &[&space], 4), (3, 1));
+fn a_fork_shares_each_page_and_takes_none_of_the_pool() {
+    with_pool(4, |vm, space| {
+        map(&space, 0, 3);
+        (0..2).for_each(|page| store(&space, page, page as u8 + 1));
+        assert_eq!(counts(vm, &[&space], 3), (2, 1));
         let child = space.fork().unwrap();
-        // Two are copied; the third is set aside for the parent.
-        assert_eq!(counts(vm, &[&space, &child], 4), (1, 1));
-        assert_eq!([0, 1, 2].map(|page| peek(&child, page)), [Some(1), Some(2), None]);
-        assert_eq!(entry(&child, 2), Entry::Marker(Marker::Lost));
-        for access in [Access::Read, Access::Write] {
-            assert_eq!(fault(&child, 2, access), Err(FaultError::PoolEmpty));
-            assert_eq!(fault(&child, 3, access), Err(FaultError::PoolEmpty), "nothing is set aside");
-        }
-        store(&space, 0, 10);
-        store(&child, 1, 20);
-        store(&space, 3, 30);
-        assert_eq!([0, 1, 2, 3].map(|page| peek(&space, page)), [10, 2, 3, 30].map(Some));
-        assert_eq!([0, 1].map(|page| peek(&child, page)), [1, 20].map(Some));
-        // What is lost stays lost, in the child's children too, until it is dropped.
         let grandchild = child.fork().unwrap();
-        assert_eq!(fault(&grandchild, 2, Access::Read), Err(FaultError::PoolEmpty));
-        drop(grandchild);
-        space.unmap(at(0), 2 * BYTES).unwrap();
-        assert_eq!(fault(&child, 2, Access::Read), Err(FaultError::PoolEmpty));
-        child.unmap(at(2), BYTES).unwrap();
-        map(&child, 2, 1);
-        assert_eq!(counts(vm, &[&space, &child], 4), (2, 1));
-        store(&child, 3, 1);
-        assert_eq!(counts(vm, &[&space, &child], 4), (1, 1));
+        assert_eq!(counts(vm, &[&space, &child, &grandchild], 3), (2, 1));
+        for page in 0..2 {
+            let first = leaf(&space, page).unwrap();
+            assert_eq!(record(vm, first.pfn), (3, 1, false));
+            for other in [&child, &grandchild] {
+                assert_eq!(leaf(other, page).unwrap().pfn, first.pfn);
+                assert_eq!(peek(other, page), Some(page as u8 + 1));
+            }
+            for one in [&space, &child, &grandchild] {
+                assert!(!leaf(one, page).unwrap().rights.contains(Rights::WRITE));
+                fault(one, page, Access::Read).unwrap();
+            }
+        }
+        // What nobody has touched is set aside for the parent alone.
+        assert_eq!(entry(&child, 2), Entry::Absent);
+        fault(&child, 2, Access::Read).unwrap();
+        assert_eq!(fault(&grandchild, 2, Access::Write), Err(FaultError::PoolEmpty));
+        store(&space, 2, 3);
+        drop(child);
+        assert_eq!(counts(vm, &[&space, &grandchild], 3), (1, 0));
+        drop(space);
+        assert_eq!((peek(&grandchild, 1), counts(vm, &[&grandchild], 3)), (Some(2), (2, 0)));
     });
 }
 
@@ -44,7 +44,8 @@ fn what_a_child_drops_is_not_set_aside_for_it() {
         map(&space, 0, 1);
         store(&space, 0, 1);
         let child = space.fork().unwrap();
-        assert_eq!((peek(&child, 0), counts(vm, &[&space, &child], 1)), (Some(1), (1, 0)));
+        store(&child, 0, 3);
+        assert_eq!((peek(&space, 0), counts(vm, &[&space, &child], 1)), (Some(1), (1, 0)));
         child.advise(at(0), BYTES, Advice::DontNeed).unwrap();
         assert_eq!((entry(&child, 0), counts(vm, &[&space, &child], 1)), (Entry::Absent, (2, 0)));
         drop(space);
@@ -54,7 +55,7 @@ fn what_a_child_drops_is_not_set_aside_for_it() {
 }
 
 #[test]
-fn a_store_beside_the_copy_waits_for_the_fork() {
+fn no_tlb_allows_stores_after_the_fork() {
     with_pool(2, |vm, space| {
         map(&space, 0, 1);
         store(&space, 0, 1);
@@ -73,6 +74,38 @@ fn a_store_beside_the_copy_waits_for_the_fork() {
 }
 
 #[test]
+fn what_is_pinned_is_copied_and_without_a_page_for_that_there_is_no_child() {
+    with_pool(3, |vm, space| {
+        map(&space, 0, 2);
+        (0..2).for_each(|page| store(&space, page, page as u8 + 1));
+        let limit = Limit::new(9);
+        let pins = space.pin_pages(at(1), Access::Write, &limit, slots(1)).unwrap();
+        let running = space.activate(None);
+        assert!(vm.machine().translate(at(1).vpn(), Access::Write).is_some());
+        let child = space.fork().unwrap();
+        let may_write = |leaf: Leaf| leaf.rights.contains(Rights::WRITE);
+        assert!(!vm.machine().cached(0, at(1).vpn()).is_some_and(may_write), "stored while it is copied");
+        drop(running);
+        assert_eq!(leaf(&child, 0).unwrap().pfn, leaf(&space, 0).unwrap().pfn);
+        assert_ne!(leaf(&child, 1).unwrap().pfn, leaf(&space, 1).unwrap().pfn);
+        assert_eq!(counts(vm, &[&space, &child], 2), (0, 0));
+        assert_eq!(space.fork().map(drop), Err(Error::NoMemory));
+        assert_eq!(
+            [0, 1].map(|page| (peek(&space, page), peek(&child, page))),
+            [1, 2].map(|b| (Some(b), Some(b)))
+        );
+        // The parent writes its own in place, and what a fork that failed had shared.
+        store(&space, 1, 20);
+        drop(child);
+        let before = leaf(&space, 0).unwrap().pfn;
+        store(&space, 0, 10);
+        assert_eq!((leaf(&space, 0).unwrap().pfn, counts(vm, &[&space], 2)), (before, (1, 0)));
+        assert_eq!(space.fork().map(|child| peek(&child, 1)), Ok(Some(20)));
+        drop(pins);
+    });
+}
+
+#[test]
 fn mappings_that_are_not_copied_cost_the_pool_nothing() {
     with_pool(2, |vm, space| {
         map(&space, 0, 1);
@@ -85,7 +118,6 @@ fn mappings_that_are_not_copied_cost_the_pool_nothing() {
 
 #[test]
 fn pages_of_the_pool_lie_among_base_pages_huge_zero_pages_and_pinned_ones() {
-    use crate::space::tests::pin::{Limit, slots};
     let machine = TestMachine::with_cpus(12 * HUGE, 2);
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap().with_huge_pages(crate::vma::HugePolicy::Always);
     vm.resize_huge_pool(PageSize::Huge, 2);

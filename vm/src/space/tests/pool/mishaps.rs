@@ -2,6 +2,7 @@
 
 use super::shared::{map_shared, try_map_shared};
 use super::*;
+use crate::space::tests::pin::{Limit, slots};
 
 type Call = fn(&TestVm<'_>, &TestSpace<'_>) -> Result<(), Error>;
 
@@ -13,7 +14,7 @@ fn as_error(result: Result<Outcome, FaultError>) -> Result<(), Error> {
     }
 }
 
-const CALLS: [(&str, Call); 9] = [
+const CALLS: [(&str, Call); 13] = [
     ("map", |_, space| try_map(space, 1024, 2)),
     ("map shared", |_, space| try_map_shared(space, 4096, 2)),
     ("fault in shared memory", |_, space| as_error(fault(space, 3073, Access::Write))),
@@ -21,6 +22,26 @@ const CALLS: [(&str, Call); 9] = [
     ("unmap", |_, space| space.unmap(at(1), BYTES)),
     ("protect", |_, space| space.protect(at(1), BYTES, VmaFlags::READ)),
     ("fork", |_, space| space.fork().map(drop)),
+    ("fork and copy of a pinned page", |_, space| {
+        let limit = Limit::new(9);
+        let _pinned = space.pin_pages(at(1), Access::Write, &limit, slots(1))?;
+        space.fork().map(|child| assert_eq!(peek(&child, 1), Some(2)))
+    }),
+    ("fork, and a store of the child", |_, space| {
+        let child = space.fork()?;
+        as_error(fault(&child, 0, Access::Write))
+    }),
+    ("fork, and a store of the parent", |_, space| {
+        let child = space.fork()?;
+        let stored = as_error(fault(space, 0, Access::Write));
+        assert_eq!(peek(&child, 0), Some(1));
+        stored
+    }),
+    ("fork, and a page taken back", |_, space| {
+        let child = space.fork()?;
+        assert_eq!(take_back(space, 0, &[space, &child]), Ok(true));
+        as_error(fault(space, 0, Access::Write))
+    }),
     ("fault", |_, space| as_error(fault(space, 2048, Access::Write))),
     ("store by another", |_, space| space.copy_to(at(2048), &[3]).map(drop)),
 ];

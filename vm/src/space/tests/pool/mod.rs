@@ -1,5 +1,6 @@
 //! Memory of the reserved pool: what is set aside, who gets it, and that it all comes back.
 
+mod cow;
 mod edits;
 mod fork;
 mod giant;
@@ -13,9 +14,11 @@ use super::world::{PAGE, boot_map, space_of};
 use crate::frame::PoolCounts;
 use crate::machine::testing::TestMachine;
 use crate::machine::{Entry, Leaf, Marker};
-use crate::space::{AddressSpace, Counter, Error, Fault, FaultError, MapRequest, Outcome, Place, Vm};
+use crate::space::{
+    AddressSpace, Counter, Error, Fault, FaultError, MapRequest, Outcome, Place, RmapError, Vm,
+};
 use crate::table::walk;
-use crate::units::{Access, Level, PageSize, Rights, VirtAddr, Vpn};
+use crate::units::{Access, Level, PageSize, Pfn, Rights, VirtAddr, Vpn};
 use crate::vma::VmaFlags;
 
 type TestSpace<'v> = AddressSpace<'v, TestMachine>;
@@ -110,6 +113,18 @@ fn peek(space: &TestSpace<'_>, page: u64) -> Option<u8> {
     space.vm().machine().read(leaf.pfn.add(HUGE - 1), 7, &mut bytes[1]);
     assert_eq!(bytes[0], bytes[1], "the first and the last byte of huge page {page}");
     Some(bytes[0][0])
+}
+
+/// Mapcount, refcount and *exclusive* of the record of a page.
+fn record(vm: &TestVm<'_>, pfn: Pfn) -> (u32, u32, bool) {
+    let meta = vm.memory().meta(pfn).unwrap();
+    (meta.mapcount(), meta.state().refcount(), meta.state().is_exclusive())
+}
+
+/// Takes a page back from the others of the spaces.
+fn take_back(space: &TestSpace<'_>, page: u64, spaces: &[&TestSpace<'_>]) -> Result<bool, RmapError> {
+    let known = |id| spaces.iter().copied().find(|space| space.id() == id);
+    space.take_back_pool_page(at(page), known)
 }
 
 /// Free huge pages, and those of them that are set aside. Recounts what the spaces' entries say.

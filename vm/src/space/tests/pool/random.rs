@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::space::Advice;
+use std::collections::BTreeSet;
 use std::vec::Vec;
 
 /// Huge pages of the arena, and of the pool: fewer, so that it runs dry.
@@ -26,20 +27,40 @@ enum Page {
         is_set_aside: bool,
         reserves: bool,
     },
+    /// A page of the pool, by a number of its own, which other spaces may have too.
     Held {
-        byte: u8,
+        folio: usize,
         reserves: bool,
     },
     Lost,
 }
 
-/// The pages of the spaces.
-type Model = Vec<[Page; ARENA as usize]>;
+/// The pages of the spaces, and what each page of the pool that was ever used holds.
+#[derive(Default)]
+struct Model {
+    spaces: Vec<[Page; ARENA as usize]>,
+    bytes: Vec<u8>,
+}
+
+impl Model {
+    /// A page of the pool that nobody had.
+    fn take(&mut self, byte: u8) -> usize {
+        self.bytes.push(byte);
+        self.bytes.len() - 1
+    }
+
+    /// Number of spaces that have it.
+    fn sharers(&self, of: usize) -> usize {
+        let has = |page: &&Page| matches!(page, Page::Held { folio, .. } if *folio == of);
+        self.spaces.iter().flatten().filter(has).count()
+    }
+}
 
 /// Free pages, and those set aside.
 fn pool_of(model: &Model) -> (u64, u64) {
-    let pages = || model.iter().flatten();
-    let held = pages().filter(|page| matches!(page, Page::Held { .. })).count() as u64;
+    let pages = || model.spaces.iter().flatten();
+    let folio = |page: &Page| if let Page::Held { folio, .. } = page { Some(*folio) } else { None };
+    let held = pages().filter_map(folio).collect::<BTreeSet<_>>().len() as u64;
     let is_set_aside = |page: &&Page| matches!(page, Page::Untouched { is_set_aside: true, .. });
     (POOL - held, pages().filter(is_set_aside).count() as u64)
 }
@@ -47,15 +68,16 @@ fn pool_of(model: &Model) -> (u64, u64) {
 fn compare(vm: &TestVm<'_>, spaces: &[TestSpace<'_>], model: &Model, what: &str) {
     let all: Vec<_> = spaces.iter().collect();
     assert_eq!(counts(vm, &all, ARENA), pool_of(model), "after {what}");
-    for (space, pages) in spaces.iter().zip(model) {
+    for (space, pages) in spaces.iter().zip(&model.spaces) {
         for (nr, page) in pages.iter().enumerate() {
             let expected = match page {
                 Page::Hole => Entry::Absent,
                 Page::Untouched { is_set_aside: true, .. } => Entry::Marker(Marker::Reserved),
                 Page::Untouched { .. } => Entry::Absent,
                 Page::Lost => Entry::Marker(Marker::Lost),
-                Page::Held { byte, .. } => {
-                    assert_eq!(peek(space, nr as u64), Some(*byte), "page {nr} after {what}");
+                Page::Held { folio, .. } => {
+                    let byte = model.bytes[*folio];
+                    assert_eq!(peek(space, nr as u64), Some(byte), "page {nr} after {what}");
                     continue;
                 }
             };
@@ -65,24 +87,19 @@ fn compare(vm: &TestVm<'_>, spaces: &[TestSpace<'_>], model: &Model, what: &str)
     }
 }
 
-/// What a page is once its contents are dropped.
-fn dropped(page: Page) -> Page {
-    match page {
-        Page::Held { reserves, .. } => Page::Untouched { is_set_aside: reserves, reserves },
-        other => other,
-    }
+/// Drops the contents of a page. Where one was set aside for it, that page is again if nobody else has it,
+/// else another one that is available.
+fn drop_page(model: &mut Model, who: usize, nr: usize) {
+    let Page::Held { folio, reserves } = model.spaces[who][nr] else { return };
+    let (free, set_aside) = pool_of(model);
+    let is_set_aside = reserves && (model.sharers(folio) == 1 || free > set_aside);
+    model.spaces[who][nr] = Page::Untouched { is_set_aside, reserves };
 }
 
-/// The child's pages after a fork: of what is available it gets copies, in order.
+/// A child has the pages of its parent, and none set aside.
 fn forked(model: &Model, parent: usize) -> [Page; ARENA as usize] {
-    let (free, set_aside) = pool_of(model);
-    let mut available = free - set_aside;
-    model[parent].map(|page| match page {
-        Page::Held { byte, .. } if available > 0 => {
-            available -= 1;
-            Page::Held { byte, reserves: false }
-        }
-        Page::Held { .. } => Page::Lost,
+    model.spaces[parent].map(|page| match page {
+        Page::Held { folio, .. } => Page::Held { folio, reserves: false },
         Page::Untouched { .. } => Page::Untouched { is_set_aside: false, reserves: false },
         other => other,
     })
@@ -96,7 +113,7 @@ fn step<'v>(random: &mut Random, spaces: &mut Vec<TestSpace<'v>>, model: &mut Mo
     match random.below(10) {
         0 | 1 => {
             let reserves = random.below(2) == 0;
-            model[who][range.clone()].fill(Page::Hole);
+            model.spaces[who][range.clone()].fill(Page::Hole);
             let (free, set_aside) = pool_of(model);
             let fits = !reserves || free - set_aside >= pages;
             let flags = if reserves { RW } else { RW | VmaFlags::NORESERVE };
@@ -104,63 +121,84 @@ fn step<'v>(random: &mut Random, spaces: &mut Vec<TestSpace<'v>>, model: &mut Mo
             let expected = if fits { Ok(at(start)) } else { Err(Error::NoMemory) };
             assert_eq!(spaces[who].map_huge_pool(&request, PageSize::Huge), expected);
             if fits {
-                model[who][range].fill(Page::Untouched { is_set_aside: reserves, reserves });
+                model.spaces[who][range].fill(Page::Untouched { is_set_aside: reserves, reserves });
             }
             "map"
         }
         2 => {
             spaces[who].unmap(at(start), pages * BYTES).unwrap();
-            model[who][range].fill(Page::Hole);
+            model.spaces[who][range].fill(Page::Hole);
             "unmap"
         }
         3 => {
-            let has_holes = model[who][range.clone()].contains(&Page::Hole);
+            let has_holes = model.spaces[who][range.clone()].contains(&Page::Hole);
             let expected = if has_holes { Err(Error::NoMemory) } else { Ok(()) };
             assert_eq!(spaces[who].advise(at(start), pages * BYTES, Advice::DontNeed), expected);
-            model[who][range].iter_mut().for_each(|page| *page = dropped(*page));
+            range.for_each(|nr| drop_page(model, who, nr));
             "discard"
         }
         4 if spaces.len() < 3 => {
             let child = spaces[who].fork().unwrap();
-            model.push(forked(model, who));
+            model.spaces.push(forked(model, who));
             spaces.push(child);
             "fork"
         }
         5 if spaces.len() > 1 => {
-            drop((spaces.swap_remove(who), model.swap_remove(who)));
+            drop((spaces.swap_remove(who), model.spaces.swap_remove(who)));
             "exit"
         }
         6 => {
-            let has_holes = model[who][range.clone()].contains(&Page::Hole);
+            let has_holes = model.spaces[who][range.clone()].contains(&Page::Hole);
             let result = spaces[who].protect(at(start), pages * BYTES, VmaFlags::READ);
             assert_eq!(result.is_err(), has_holes);
             let _has_holes = spaces[who].protect(at(start), pages * BYTES, RW);
             "protect"
         }
-        _ => touch(random, &spaces[who], model, (who, start)),
+        _ => touch(random, spaces, model, (who, start as usize)),
     }
 }
 
 fn touch(
     random: &mut Random,
-    space: &TestSpace<'_>,
+    spaces: &[TestSpace<'_>],
     model: &mut Model,
-    (who, page): (usize, u64),
+    (who, nr): (usize, usize),
 ) -> &'static str {
     let (free, set_aside) = pool_of(model);
-    let byte = 1 + random.below(200) as u8;
-    let found = &mut model[who][page as usize];
-    let expected = match *found {
+    let (byte, is_available) = (1 + random.below(200) as u8, free > set_aside);
+    let (space, page) = (&spaces[who], nr as u64);
+    let expected = match model.spaces[who][nr] {
         Page::Hole => Err(FaultError::NotMapped),
         Page::Lost => Err(FaultError::PoolEmpty),
-        Page::Untouched { is_set_aside: false, .. } if free == set_aside => Err(FaultError::PoolEmpty),
-        Page::Untouched { reserves, .. } | Page::Held { reserves, .. } => Ok(reserves),
+        Page::Untouched { is_set_aside: false, .. } if !is_available => Err(FaultError::PoolEmpty),
+        Page::Untouched { reserves, .. } => Ok((model.take(byte), reserves)),
+        Page::Held { folio, reserves } if model.sharers(folio) == 1 => Ok((folio, reserves)),
+        Page::Held { reserves, .. } if is_available => Ok((model.take(byte), reserves)),
+        Page::Held { folio, reserves } => {
+            assert_eq!(fault(space, page, Access::Write), Err(FaultError::PoolEmpty));
+            let all: Vec<_> = spaces.iter().collect();
+            assert_eq!(take_back(space, page, &all), Ok(reserves));
+            if !reserves {
+                return "a store that finds the pool empty";
+            }
+            for (other, pages) in model.spaces.iter_mut().enumerate() {
+                let has_it = matches!(pages[nr], Page::Held { folio: theirs, .. } if theirs == folio);
+                if other != who && has_it {
+                    pages[nr] = Page::Lost;
+                }
+            }
+            Ok((folio, reserves))
+        }
     };
     match expected {
-        Err(error) => assert_eq!(fault(space, page, Access::Read), Err(error)),
-        Ok(reserves) => {
+        Err(error) => {
+            let access = if random.below(2) == 0 { Access::Read } else { Access::Write };
+            assert_eq!(fault(space, page, access), Err(error));
+        }
+        Ok((folio, reserves)) => {
             store(space, page, byte);
-            *found = Page::Held { byte, reserves };
+            model.bytes[folio] = byte;
+            model.spaces[who][nr] = Page::Held { folio, reserves };
         }
     }
     "touch"
@@ -171,7 +209,8 @@ fn random_calls_agree_with_the_model() {
     for seed in 0..30 {
         with_pool(POOL, |vm, space| {
             let mut spaces = std::vec![space];
-            let mut model: Model = std::vec![[Page::Hole; ARENA as usize]];
+            let mut model = Model::default();
+            model.spaces.push([Page::Hole; ARENA as usize]);
             let mut random = Random(seed);
             for nr in 0..120 {
                 let what = step(&mut random, &mut spaces, &mut model);

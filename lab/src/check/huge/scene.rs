@@ -1,0 +1,129 @@
+//! The scene of pairs of operations: two CPUs at once that run one space, on the seeded machine.
+//!
+//! A kind of memory says how the space is prepared, and what an operation does ([`Operation`]). Whatever that
+//! is, afterwards all that the library keeps adds up, no TLB has seen the impossible, and every frame and
+//! every page of the pool comes back.
+
+use super::HUGE;
+use crate::check::calls::{Call, CallResult};
+use crate::check::drive::Driver;
+use crate::check::library::{boot_map, layout_of};
+use crate::check::recount::QuiescentSystem;
+use crate::check::setting::Setting;
+use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
+use crate::machine::soft::{MachineConfig, SoftMachine};
+use interleaf::frame::PoolCounts;
+use interleaf::machine::Format;
+use interleaf::space::{AddressSpace, MemlockLimit, Path, Vm};
+use interleaf::units::{CpuId, PageSize};
+use interleaf::vma::{HugePolicy, HugeSizes};
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+
+/// The machine that a pair is played on.
+pub(super) type Machine<F> = SoftMachine<Baton, F>;
+
+/// What a scene has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene {
+    /// Huge pages of the reserved pool.
+    pub pool: u64,
+    /// As many frames as so many huge pages take, beside those of the pool.
+    pub huge: u64,
+    /// Where faults install huge pages, and blocks of which sizes.
+    pub policies: (HugePolicy, HugeSizes),
+}
+
+/// What one CPU does.
+pub(super) trait Operation: Copy + Send + Sync + 'static {
+    /// Prepares the space, which CPU 0 does not run yet.
+    fn map<F: Format>(cpu: &Cpu<'_, '_, F>);
+    /// Stores what is there before. The CPU runs the space; `is_second_there`: whether to touch the second
+    /// huge page.
+    fn begin<F: Format>(cpu: &Cpu<'_, '_, F>, is_second_there: bool);
+    /// Does the operation, and asserts what holds of it.
+    fn run<F: Format>(self, cpu: &Cpu<'_, '_, F>);
+}
+
+/// What one CPU works with.
+pub(super) struct Cpu<'a, 'v, F: Format> {
+    pub driver: Driver<'a, 'v, Baton, F>,
+    /// Its number.
+    pub cpu: u64,
+    pub limit: &'a MemlockLimit<Baton>,
+    /// Rounds that are over, of what is done again and again.
+    pub rounds: &'a AtomicU64,
+}
+
+impl<'v, F: Format> Cpu<'_, 'v, F> {
+    pub fn call(&self, call: Call) -> CallResult {
+        self.driver.call(&call)
+    }
+
+    pub fn space(&self) -> &AddressSpace<'v, Machine<F>> {
+        self.driver.space
+    }
+}
+
+impl Scene {
+    /// Plays a pair with each seed. Returns how many steps there were.
+    ///
+    /// # Errors
+    /// The first seed that went wrong.
+    pub fn play<F: Format, O: Operation>(self, pair: (O, O), seeds: Range<u64>) -> Result<u64, Box<Report>> {
+        let options = Options { limit_steps: 2_000_000, keep: 80 };
+        let played = explore(seeds, options, move |schedule| self.play_once::<F, O>(schedule, pair));
+        played.map(|summary| summary.steps)
+    }
+
+    fn play_once<F: Format, O: Operation>(self, schedule: &Schedule, pair: (O, O)) {
+        let (policy, sizes) = self.policies;
+        let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
+        let path = if schedule.seed().is_multiple_of(3) { Path::Locked } else { Path::Speculative };
+        let config = MachineConfig::small(2, (self.pool + self.huge) * HUGE);
+        let machine = Machine::<F>::new(&config).expect("a machine");
+        let entered = machine.enter(CpuId(0));
+        let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
+        let vm = vm.with_huge_pages(policy).with_huge_sizes(sizes);
+        let all = PoolCounts { total: self.pool, free: self.pool, reserved: 0, surplus: 0 };
+        assert_eq!(vm.resize_huge_pool(PageSize::Huge, self.pool), all);
+        let before = vm.memory().check().expect("frames add up").allocated;
+        let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
+        drop(entered);
+        let (limit, rounds) = (MemlockLimit::new(u64::MAX), AtomicU64::new(0));
+        let driver = || Driver { machine: &machine, space: &space };
+        let cpus = [0, 1].map(|cpu| Cpu { driver: driver(), cpu, limit: &limit, rounds: &rounds });
+        let mut active = Vec::new();
+        for cpu in &cpus {
+            let _entered = machine.enter(CpuId(cpu.cpu as u32));
+            if cpu.cpu == 0 {
+                O::map(cpu);
+            }
+            active.push(space.activate(None));
+            // The second is there too in every other run.
+            O::begin(cpu, cpu.cpu == 1 && schedule.seed().is_multiple_of(2));
+        }
+        let program = |(cpu, operation): (usize, O)| -> Program<'_> {
+            let cpu = &cpus[cpu];
+            Box::new(move || operation.run(cpu))
+        };
+        schedule.run(&machine, [pair.0, pair.1].into_iter().enumerate().map(program).collect());
+        let entered = machine.enter(CpuId(0));
+        QuiescentSystem { machine: &machine, vm: &vm, spaces: &[&space], path }.must_hold();
+        assert_eq!(machine.violations(), [], "a TLB saw the impossible");
+        let second = active.pop();
+        drop(active);
+        drop(entered);
+        {
+            let _entered = machine.enter(CpuId(1));
+            drop(second);
+            vm.trim();
+        }
+        let _entered = machine.enter(CpuId(0));
+        drop(space);
+        vm.trim();
+        let after = vm.memory().check().expect("frames add up at the end").allocated;
+        assert_eq!(after, before, "frames handed out before and after");
+        assert_eq!(vm.memory().huge_pool(PageSize::Huge), all, "pages of the pool before and after");
+    }
+}

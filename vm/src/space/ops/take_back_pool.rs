@@ -1,0 +1,111 @@
+//! A page of the reserved pool is taken back from the children that share it. (Linux: `unmap_ref_private`.)
+//!
+//! ```text
+//!   the owner's store: PoolEmpty ─► take back ─► each other space that maps the page, by the reverse map:
+//!   the store again: in place                      lock its table ─ Lost ─ flush ─ put the mapping ─ unlock
+//! ```
+//!
+//! Who has set a page aside is not to lack it because of a child. Its store to a page that children share
+//! takes a copy, for which nothing is set aside any more; where the pool has none, the children lose the
+//! page, and their next access to it is a bus error. Only the first of the spaces has pages set aside: its
+//! children's mappings say so ([`PoolBacking::reserves`](crate::vma::PoolBacking)).
+//!
+//! Spaces are found by whatever the embedder keeps them by, and a space that is found may have to be ended.
+//! So no fault does this by itself: who has called it does, with no lock held.
+
+use crate::frame::FrameRef;
+use crate::machine::Machine;
+use crate::space::rmap::Visited;
+use crate::space::{AddressSpace, RmapError, SpaceId, Spaces};
+use crate::units::{PageSize, VirtAddr, Vpn};
+use crate::vma::pages_of;
+use core::ops::{ControlFlow, Deref};
+
+/// What is to be done for a page whose store has found the pool empty.
+enum PageToTake<'v, M: Machine> {
+    /// Nothing: none was set aside for it.
+    None,
+    /// It is not shared, or not any more.
+    Alone,
+    /// It is to be taken from others.
+    Shared(FrameRef<'v, M>, PageSize),
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Takes the huge page that holds `addr`, which this space shares with children, from these, where a huge
+    /// page was set aside for it. Called where a store, or a pin, has found the pool empty
+    /// ([`FaultError::PoolEmpty`](crate::space::FaultError::PoolEmpty)). Returns whether it is to be tried
+    /// again; `false` where nothing was set aside for the page, so that the error stands. Spaces are found by
+    /// `hold`, as by [`Vm::rmap_walk`](crate::space::Vm::rmap_walk). (Linux: `unmap_ref_private`.)
+    ///
+    /// A child that has lost its page gets the error at its next access there.
+    ///
+    /// Called with no lock held and outside any read section, by a caller that may have to end a space. Locks
+    /// the page to read, then one table of a child at a time, with a flush under that. Where a fork shares
+    /// the page again meanwhile, another try finds the pool empty again.
+    ///
+    /// # Errors
+    /// A space that may have the page is not found.
+    pub fn take_back_pool_page<S>(
+        &self,
+        addr: VirtAddr,
+        hold: impl Fn(SpaceId) -> Option<S>,
+    ) -> Result<bool, RmapError>
+    where
+        S: Deref<Target = AddressSpace<'v, M>>,
+    {
+        let (frame, size) = match self.owned_pool_page(addr.vpn()) {
+            PageToTake::None => return Ok(false),
+            PageToTake::Alone => return Ok(true),
+            PageToTake::Shared(frame, size) => (frame, size),
+        };
+        let found = self.vm.rmap_edit(&frame, hold, |entry, table, slot| {
+            let victim = entry.space();
+            if victim.id() == self.id() {
+                return ControlFlow::Continue(Visited::Stays);
+            }
+            let pages = pages_of(size.order(), entry.page());
+            let is_lost = table.lose_pool_leaf(slot, |table| {
+                if !mutant!("pool.taken-before-flush") {
+                    // A TLB forgets the leaf whole, whichever of its pages is named.
+                    victim.flush_page(table, pages.start);
+                }
+            });
+            ControlFlow::Continue(if is_lost { Visited::Gone } else { Visited::Stays })
+        });
+        match found {
+            // Something is beside the walk: the next try finds out.
+            Ok(_) | Err(RmapError::Unsettled) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What is to be done for the page.
+    fn owned_pool_page(&self, page: Vpn) -> PageToTake<'v, M> {
+        let guard = self.share_page(page, false);
+        let reading = self.vm.rcu.read();
+        let vma = self.vmas.find(&reading, page);
+        let pool = vma.and_then(|vma| vma.attributes().private_pool());
+        drop(reading);
+        let is_owner = pool.is_some_and(|pool| pool.reserves || mutant!("pool.taken-by-a-child"));
+        let Some(pool) = pool.filter(|_| is_owner) else { return PageToTake::None };
+        let shared = self.shared_pool_page(page);
+        drop(guard);
+        shared.map_or(PageToTake::Alone, |frame| PageToTake::Shared(frame, pool.size))
+    }
+}
+
+impl<'v, M: Machine> Spaces<'v, M> {
+    /// As [`AddressSpace::take_back_pool_page`], from spaces that were put in here; one that was not is
+    /// missing.
+    ///
+    /// # Errors
+    /// As of that.
+    pub fn take_back_pool_page(
+        &self,
+        space: &AddressSpace<'v, M>,
+        addr: VirtAddr,
+    ) -> Result<bool, RmapError> {
+        space.take_back_pool_page(addr, |id| self.hold(id))
+    }
+}
