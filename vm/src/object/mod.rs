@@ -38,5 +38,6 @@ mod loom_tests;
 // Not public: only the address space maps an object, finds it by the number in a mapping's attributes, and
 // counts what it maps.
 pub(crate) use objects::Objects;
+pub(crate) use page_index::FoundPage;
 pub use shared::SharedPoolCounts;
 pub(crate) use shared::{FillError, Object};

@@ -8,17 +8,20 @@
 //! | `beside` | Linux against the model, and the library; what explains a difference |
 //! | `host` | the host's setting, and its counters |
 //! | `pairs` | two CPUs at once on huge pages |
+//! | `object_pairs` | two CPUs at once on huge pages of shared memory |
 //! | `pool_pairs` | two CPUs at once on memory of the reserved pool |
 
 mod beside;
 mod generate;
 pub mod host;
+mod object_pairs;
 mod pairs;
 mod pool_pairs;
 mod sequence;
 
 pub use beside::{Beside, BesideCounts, Kind};
 pub use generate::huge_sequence;
+pub use object_pairs::{ObjectOperation, all_objects, run_object_pair};
 pub use pairs::{HugeOperation, all_collapses, all_forks, all_huge, run_huge_cuts, run_huge_pair};
 pub use pairs::{run_size_cuts, run_size_pair};
 pub use pool_pairs::{PoolOperation, all_pool, run_pool_pair};

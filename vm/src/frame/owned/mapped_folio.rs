@@ -114,6 +114,12 @@ impl<'m, M: Machine> ZeroedFolio<'m, M> {
         FolioParts { memory, first, next: first, end, exclusive, has_split_block: false }
     }
 
+    /// Gives up the block, which is put to a use: its first frame, and its order.
+    pub(super) fn into_block(self) -> (&'m Memory<'m, M>, Pfn, Order) {
+        let folio = ManuallyDrop::new(self);
+        (folio.memory, folio.pfn, folio.order)
+    }
+
     fn become_mapped(self, birth: Option<Birth>) -> MappedFolio<'m, M> {
         let folio = ManuallyDrop::new(self);
         MappedFolio::new(folio.memory, folio.pfn, folio.order, birth)
@@ -291,7 +297,7 @@ impl<M: Machine> Memory<'_, M> {
 /// Calls `step`, which looks at records that others only refer to, or that nobody else reads. Models look at
 /// the first and last parts of a block only: there are too many for a step each.
 #[inline(always)]
-fn unmodelled<R>(part: u64, order: Order, step: impl FnOnce() -> R) -> R {
+pub(super) fn unmodelled<R>(part: u64, order: Order, step: impl FnOnce() -> R) -> R {
     #[cfg(loom)]
     if (2..order.frames() - 2).contains(&part) {
         return crate::sync::privately(step);

@@ -133,6 +133,15 @@ impl Unhooked {
         drop(ManuallyDrop::into_inner(mapped));
     }
 
+    /// As [`put_after`](Self::put_after), of a huge leaf that owned its frames.
+    pub(crate) fn put_leaf_after<M: Machine>(self, memory: &Memory<'_, M>, flush: impl FnOnce()) {
+        flush();
+        if let Cleared::Frame(pfn, dirty) = self.cleared {
+            note_dirty(memory.meta_of(pfn), dirty);
+            SharedLeaf::new(pfn, self.pages).put(memory);
+        }
+    }
+
     /// The pages whose translation is gone.
     pub fn pages(&self) -> VpnRange {
         self.pages

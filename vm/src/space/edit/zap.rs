@@ -214,7 +214,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         gather: &mut Gather<'_, 'v, M>,
         flush: HugeFlush,
     ) -> Vpn {
-        let (mut is_any_cleared, mut nr_huge) = (false, 0);
+        let (mut is_any_cleared, mut nr_huge, mut nr_shared) = (false, 0, 0);
         let end = sweep_table(table, rest, &mut |mut run: SlotRun<'_, '_, M>| {
             // A run of more than one slot is whole.
             let slot = run.slots.start;
@@ -227,15 +227,28 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             is_any_cleared = true;
             let of_pool = self.leave_pool(&mut run);
+            let of_objects = self.nr_of_objects(&mut run);
+            nr_shared += of_objects;
             let leaf_pages = run.table.level().entry_pages();
             let add = |gather: &mut Gather<'_, 'v, M>, leaves| gather.add_leaves(leaves, leaf_pages);
-            nr_huge += run.unhook_each(gather, Gather::defers_no_huge, add).saturating_sub(of_pool);
+            nr_huge +=
+                run.unhook_each(gather, Gather::defers_no_huge, add).saturating_sub(of_pool + of_objects);
         });
         self.count_huge_gone(nr_huge);
+        self.count_shared_huge_gone(nr_shared);
         if flush == HugeFlush::Now && is_any_cleared && !mutant!("zap.huge-unlocked-before-flush") {
             gather.flush_now();
         }
         end
+    }
+
+    /// Leaves of objects' folios in a run above the last level.
+    fn nr_of_objects(&self, run: &mut SlotRun<'_, '_, M>) -> u64 {
+        let mut nr = 0;
+        if self.vm.shared_huge.is_ever() {
+            run.each_used(|table, slot, _| nr += u64::from(table.is_of_object(slot)));
+        }
+        nr
     }
 
     /// The second pass of an edit, after its flush, where it has left frames in their slots. Tables that it
