@@ -7,7 +7,8 @@
 //! | `page_index` | page of an object to its frame |
 //!
 //! Today there is shared anonymous memory: an `Object` that is created with its mapping and dies when no page
-//! of it is mapped any more. Its pages are base pages, or huge pages of the reserved pool. Files of an
+//! of it is mapped any more. Its pages are base pages, folios of 512 of them that faults have given it, or
+//! huge pages of the reserved pool. Files of an
 //! embedder would be a trait with the same three questions: which frame holds this page, is it available
 //! without sleeping, does it still belong to the object.
 //!

@@ -1,4 +1,4 @@
-//! Shared anonymous memory: of base pages, or of huge pages of the reserved pool.
+//! Shared anonymous memory: of base pages and folios, or of huge pages of the reserved pool.
 //!
 //! What the pool has set aside for an object is counted here, and not in entries: a page that is not filled
 //! yet may be filled by a fault in any space. So the pool's `reserved` is the number of entries that say so

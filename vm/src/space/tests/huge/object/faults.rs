@@ -35,10 +35,10 @@ fn a_huge_page_lies_in_one_mapping_at_the_same_place_within_a_huge_page() {
         // The last part is no whole huge page, and the second mapping's pages are not congruent.
         map(&space, 0, HUGE + 100);
         map(&space, 2 * HUGE + 1, 2 * HUGE);
-        for page in [0, HUGE + 3, 2 * HUGE + 1, 3 * HUGE] {
+        for page in [0, HUGE + 3, 3 * HUGE, 2 * HUGE + 1] {
             store(&space, page, 1);
         }
-        let huge = [0, HUGE + 3, 2 * HUGE + 1, 3 * HUGE].map(|page| is_huge(&space, page));
+        let huge = [0, HUGE + 3, 3 * HUGE, 2 * HUGE + 1].map(|page| is_huge(&space, page));
         assert_eq!(huge, [true, false, false, false]);
         assert_eq!((counted(vm, THP), recount(vm, &[&space])), ([1, 0, 1, 1], HUGE + 3));
     }
