@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A folio of 512 frames lies in place of a node of height 1, one of 512 times as many of height 2. So one
-//! index may hold folios of several sizes; what it holds at one page stays until that is taken out. A folio that
-//! was split stays in its place, too: its frames have records of their own then.
+//! index may hold folios of several sizes; what it holds at one page stays until that is taken out. A
+//! folio that was split stays in its place, too: its frames have records of their own then.
 //!
 //! The slots own the frames and nodes (`frame::page_node`); this file says which page a slot is for. Readers
 //! follow it in a read section, without a lock. It only grows, under the object's lock, until the object

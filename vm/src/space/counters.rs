@@ -86,8 +86,8 @@ counters! {
     ThpFileFallback = "thp_file_fallback",
     /// Huge leaves of shared memory installed by faults.
     ThpFileMapped = "thp_file_mapped",
-    /// Huge leaves of shared memory, but those of the reserved pool: a number that rises and falls, on one CPU
-    /// below zero.
+    /// Huge leaves of shared memory, but those of the reserved pool: a number that rises and falls, on one
+    /// CPU below zero.
     NrShmemPmdMapped = "nr_shmem_pmdmapped",
     /// Huge pages allocated for a collapse.
     ThpCollapseAlloc = "thp_collapse_alloc",

@@ -128,9 +128,8 @@ fn is_of_object<M: Machine>(found: &EntryRef<'_, '_, M>) -> bool {
 }
 
 /// Splits leaves until none has pages on both sides of the start of `page`, with tables from `next`. `split`
-/// is told of each: the pages, and to flush them while the table is locked; without a table where the leaf is one
-/// of an object's folio, which is to be cleared. Returns whether there were tables
-/// enough.
+/// is told of each: the pages, and to flush them while the table is locked; without a table where the leaf
+/// is one of an object's folio, which is to be cleared. Returns whether there were tables enough.
 ///
 /// Each entry is looked at under its table's lock: a fault that put a leaf there before the caller's mark has
 /// done so by then (P4). So afterwards only a fault that began later can have put one there.

@@ -35,7 +35,7 @@
 //! | [`Policy`], [`PolicyRequest`] | the NUMA nodes that its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy or frozen |
 //! | [`HugePolicy`], [`HugeRefusal`], [`order_to_try`] | which pages may be huge |
-//! | [`SharedHugePolicy`], [`SharedHugeUse`], [`shared_huge_use`] | which pages of shared memory may be huge |
+//! | [`SharedHugePolicy`], [`SharedHugeUse`], [`shared_huge_use`] | huge pages of shared memory |
 //! | [`HugeSizes`], [`SizePolicy`], [`orders_to_try`], [`OrderSet`] | which sizes between are used where |
 //! | [`may_collapse`], [`refuse_counts`], [`CollapseLimits`] | which base pages may become a huge one |
 //! | [`merge()`], [`joins`], [`reusable_anon`] | when neighbours become one |

@@ -5,8 +5,9 @@ use super::{HugePolicy, HugeRefusal, Vma, VmaAttributes};
 use crate::machine::Cpu;
 use crate::units::{Order, Vpn, VpnRange};
 
-/// When shared anonymous memory gets huge pages. (Linux: `/sys/kernel/mm/transparent_hugepage/shmem_enabled`, of
-/// which `within_size`, `deny` and `force` are about files and tests.)
+/// When shared anonymous memory gets huge pages. (Linux:
+/// `/sys/kernel/mm/transparent_hugepage/shmem_enabled`, of which `within_size`, `deny` and `force` are
+/// about files and tests.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum SharedHugePolicy {
     /// Never.
@@ -44,10 +45,11 @@ pub enum SharedHugeUse {
     Fill,
 }
 
-/// What a fault at `page` of a mapping of shared memory may do with a huge page, where the entry of a page that
-/// large is absent.
+/// What a fault at `page` of a mapping of shared memory may do with a huge page, where the entry of a page
+/// that large is absent.
 ///
-/// The huge page lies in one mapping, whose pages are those of the memory at the same place within a huge page.
+/// The huge page lies in one mapping, whose pages are those of the memory at the same place within a huge
+/// page.
 pub fn shared_huge_use(
     policy: SharedHugePolicy,
     refusal: HugeRefusal,
@@ -82,8 +84,8 @@ fn use_where(
     }
 }
 
-/// Whether the huge page around `page`, which is page `offset` of the memory, lies in the range, and is one of
-/// the memory.
+/// Whether the huge page around `page`, which is page `offset` of the memory, lies in the range, and is
+/// one of the memory.
 fn fits(range: VpnRange, offset: u64, page: Vpn) -> bool {
     let inside = |page: u64| page % Order::HUGE.frames();
     let is_congruent = inside(page.0) == inside(offset) || mutant!("shared-thp.offset-ignored");

@@ -1,10 +1,10 @@
 //! Two CPUs at once on huge pages of shared memory, on the seeded machine.
 //!
 //! Both run a space that maps two huge pages of an object, and some pages of the first once more at another
-//! place, where no huge leaf fits. Each CPU has a page of its own in the first huge page, which nobody unmaps. Each
-//! does an operation, then reads its page back, at both places. What holds whatever the order: no store is
-//! lost, nothing is reached that is not mapped, no TLB holds two sizes, and counts of frames are those of
-//! entries.
+//! place, where no huge leaf fits. Each CPU has a page of its own in the first huge page, which nobody
+//! unmaps. Each does an operation, then reads its page back, at both places. What holds whatever the
+//! order: no store is lost, nothing is reached that is not mapped, no TLB holds two sizes, and counts of
+//! frames are those of entries.
 
 use super::{HUGE, HUGE_BYTES};
 use crate::check::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};

@@ -10,6 +10,7 @@
 //! | `frame_ref` | [`FrameRef`], [`MappedFrame`], [`PinnedFrame`]: counted references to user memory |
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |
 //! | `page_node` | [`RootSlot`], [`PageSlot`]: slots of page indexes, which own frames and nodes |
+//! | `shared_leaf` | what a gather keeps of a leaf whose frames others may map too |
 //! | `unhooked` | [`Unhooked`]: a cleared translation; [`GatherBatch`], [`Flushed`]: what waits for a flush |
 //! | `unhooked_lists` | [`UnhookedLists`]: what several workers have unhooked |
 //!
@@ -31,6 +32,7 @@ mod mapped_folio;
 mod object_folio;
 mod page_node;
 mod partial_folio;
+mod shared_leaf;
 mod single;
 mod table_frame;
 mod unhooked;

@@ -7,10 +7,10 @@
 //!                                  the slot has a reference of each frame ── take ──► FolioFrames
 //! ```
 //!
-//! As long as huge leaves alone map the block, its first record speaks for all of its frames. What needs a frame
-//! of it, a base entry or a pin, has the slot split the block first: each frame gets a record, with a
-//! reference of the slot and as many entries as the block had leaves. The frames stay where they are, and huge
-//! leaves that map them stay too (docs/design/shared-huge-pages.md).
+//! As long as huge leaves alone map the block, its first record speaks for all of its frames. What needs a
+//! frame of it, a base entry or a pin, has the slot split the block first: each frame gets a record, with
+//! a reference of the slot and as many entries as the block had leaves. The frames stay where they are,
+//! and huge leaves that map them stay too (docs/design/shared-huge-pages.md).
 
 use super::mapped_folio::unmodelled;
 use crate::frame::{FrameRef, Kind, Memory, ZeroedFolio};
@@ -21,8 +21,8 @@ use core::fmt;
 /// One reference of each frame of a block that was split, or is being split by another thread. Dropping it
 /// puts them.
 pub(crate) struct FolioFrames<'m, M: Machine> {
-    /// Invariant: the block of this order at `first`, of `memory`, was an object's. Its split has begun, or is
-    /// about to; from its end on one reference of each of its frames is this value's.
+    /// Invariant: the block of this order at `first`, of `memory`, was an object's. Its split has begun,
+    /// or is about to; from its end on one reference of each of its frames is this value's.
     memory: &'m Memory<'m, M>,
     first: Pfn,
     order: Order,
@@ -61,8 +61,8 @@ impl<'m, M: Machine> FolioFrames<'m, M> {
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Gives each frame of a block of an object a record of its own, which counts as many entries as the block
-    /// has leaves. The reference of the caller becomes one of each frame.
+    /// Gives each frame of a block of an object a record of its own, which counts as many entries as the
+    /// block has leaves. The reference of the caller becomes one of each frame.
     ///
     /// # Safety
     /// The caller owns a reference to the block, of an object and not of the reserved pool, that begins at

@@ -9,8 +9,8 @@
 //!                             SPLITTABLE, where it is not the reserved pool's, or SPLIT, once it was split
 //! ```
 //!
-//! Of a folio that is whole a slot has one reference, of one that was split one of each frame. The exchange by
-//! which a slot says SPLIT makes its thread the one that splits the folio.
+//! Of a folio that is whole a slot has one reference, of one that was split one of each frame. The
+//! exchange by which a slot says SPLIT makes its thread the one that splits the folio.
 //!
 //! A frame or node enters a slot by one exchange and leaves it by one, so that it has one owner whatever
 //! other threads do: the exchange that takes it out gives it to the caller as a value. Which page a slot is
@@ -268,8 +268,9 @@ fn take_out<'m, M: Machine>(
         None => TakenSlot::Nothing,
         Some((pfn, tag)) if tag & SPLIT != 0 => {
             let order = Order((tag % HEIGHTS * Level::ENTRIES.ilog2()) as u8);
-            // SAFETY: `split_folio` alone writes a word with SPLIT, in the place of one that owned a reference
-            // to a block of an object of this order, which it splits; an exchange took it out, so once.
+            // SAFETY: `split_folio` alone writes a word with SPLIT, in the place of one that owned a
+            // reference to a block of an object of this order, which it splits; an exchange took it out,
+            // so once.
             TakenSlot::Frames(unsafe { FolioFrames::new(memory, pfn, order) })
         }
         Some((pfn, tag)) if tag == 0 || tag & FOLIO != 0 => {

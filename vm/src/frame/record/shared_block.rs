@@ -26,7 +26,8 @@
 //!
 //! All leaves hold one reference together, as the entries of a frame do; after a split those of each frame.
 //! Blocks of objects, and of the reserved pool, which are never split, are counted the same way. An object's
-//! block may have no leaf, and is *whole* then too: so no base entry is ever counted in it before it is split.
+//! block may have no leaf, and is *whole* then too: so no base entry is ever counted in it before it is
+//! split.
 
 use super::{FrameMeta, FrameState, Kind, NotMappedAgain};
 use crate::machine::Cpu;

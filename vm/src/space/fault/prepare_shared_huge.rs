@@ -10,9 +10,9 @@ use crate::units::{Order, Vpn};
 use crate::vma::{SharedHugeUse, Vma};
 
 impl<'v, M: Machine> Prepared<'v, M> {
-    /// As [`find_backing`](Self::find_backing), of the folio that the object has for the huge page whose first
-    /// page is `first`, or gets where the fault may fill. `false` where the fault makes do with a base page:
-    /// the object has base pages there, or the folio was split, or no block is to be had.
+    /// As [`find_backing`](Self::find_backing), of the folio that the object has for the huge page whose
+    /// first page is `first`, or gets where the fault may fill. `false` where the fault makes do with a
+    /// base page: the object has base pages there, or the folio was split, or no block is to be had.
     ///
     /// # Errors
     /// [`Fallback::HugeUnprepared`] where a block is to be allocated before the next attempt.

@@ -9,7 +9,7 @@
 //!        └─ it has nothing there, and the policy says so:      │
 //!             no block (thp_file_fallback): a base page        │
 //!             none prepared: HugeUnprepared ─► allocate, zero  ▼
-//!             prepared: fill the object ───────────────────► lock the table ─► the questions; its still? ─► install
+//!             prepared: fill the object ───────────────────► lock ─► the questions; its still? ─► install
 //! ```
 //!
 //! A base page of a folio that is whole has the object split it first: each frame gets a record. Huge leaves

@@ -144,8 +144,8 @@ pub fn place_aligned(gaps: &impl Gaps, request: &Placement, size: PageSize) -> O
     Some(Vpn(found.0.next_multiple_of(unit)))
 }
 
-/// As [`place`], but where pages of `size` begin if there is room, the mapping is as large, and its hint is not
-/// free. (Linux: `shmem_get_unmapped_area`.)
+/// As [`place`], but where pages of `size` begin if there is room, the mapping is as large, and its hint
+/// is not free. (Linux: `shmem_get_unmapped_area`.)
 pub(crate) fn place_preferring(gaps: &impl Gaps, request: &Placement, size: PageSize) -> Option<Vpn> {
     let plain = place(gaps, request)?;
     let is_good = request.hint == Some(plain) || plain.0.is_multiple_of(size.pages());

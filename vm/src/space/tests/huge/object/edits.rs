@@ -1,5 +1,5 @@
-//! Calls on parts of huge pages of shared memory: the leaf is cleared, the folio stays the object's, and faults
-//! bring back what is mapped.
+//! Calls on parts of huge pages of shared memory: the leaf is cleared, the folio stays the object's, and
+//! faults bring back what is mapped.
 
 use super::*;
 use crate::machine::testing::TestCpu;

@@ -1,5 +1,5 @@
-//! Huge pages of shared memory: the object has the folio, spaces map it whole or by base pages. Each test runs
-//! under both proofs and in three formats.
+//! Huge pages of shared memory: the object has the folio, spaces map it whole or by base pages. Each test
+//! runs under both proofs and in three formats.
 
 mod edits;
 mod faults;
@@ -129,8 +129,8 @@ fn counted<F: Format>(vm: &Vm<'_, TestMachine<F>>, counters: [Counter; 4]) -> [u
 const THP: [Counter; 4] =
     [Counter::ThpFileAlloc, Counter::ThpFileFallback, Counter::ThpFileMapped, Counter::NrShmemPmdMapped];
 
-/// Recounts the frames of objects: each has as many entries as it counts, one reference of its object, and one
-/// of all entries together. Returns how many frames objects have.
+/// Recounts the frames of objects: each has as many entries as it counts, one reference of its object, and
+/// one of all entries together. Returns how many frames objects have.
 fn recount<F: Format>(vm: &Vm<'_, TestMachine<F>>, spaces: &[&Space<'_, F>]) -> u64 {
     vm.memory().check().unwrap();
     let (mut entries, mut huge) = (BTreeMap::new(), 0);
