@@ -6,8 +6,8 @@ use interleaf::table::format::{Aarch64, X86_64};
 use interleaf::vma::HugePolicy;
 use interleaf::vma::HugeSizes;
 use interleaf_lab::check::huge::{
-    SequenceCounts, all_collapses, all_forks, all_huge, all_pool, run_huge_cuts, run_huge_pair,
-    run_pool_pair, run_sequence,
+    SequenceCounts, all_collapses, all_forks, all_huge, all_objects, all_pool, run_huge_cuts, run_huge_pair,
+    run_object_pair, run_pool_pair, run_sequence,
 };
 use std::ops::Range;
 
@@ -100,4 +100,20 @@ fn pairs_of_operations_on_the_reserved_pool_lose_nothing_on_x86() {
 #[test]
 fn pairs_of_operations_on_the_reserved_pool_lose_nothing_on_aarch64() {
     pool_pairs::<Aarch64>(100..106);
+}
+
+fn object_pairs<F: Format>(seeds: Range<u64>) {
+    for pair in all_objects() {
+        run_object_pair::<F>(pair, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
+    }
+}
+
+#[test]
+fn pairs_of_operations_on_huge_pages_of_shared_memory_lose_nothing_on_x86() {
+    object_pairs::<X86_64>(0..12);
+}
+
+#[test]
+fn pairs_of_operations_on_huge_pages_of_shared_memory_lose_nothing_on_aarch64() {
+    object_pairs::<Aarch64>(100..112);
 }

@@ -61,6 +61,7 @@ impl<M: Machine> Memory<'_, M> {
     #[cold]
     #[inline(never)]
     fn free_used_block(&self, pfn: Pfn, left: FrameState) {
+        self.meta_of(pfn).end_as_block();
         if left.is_pooled() && !mutant!("pool.folio-freed-to-zone") {
             return self.return_to_pool(pfn, left);
         }

@@ -7,7 +7,8 @@
 //! | `page_index` | page of an object to its frame |
 //!
 //! Today there is shared anonymous memory: an `Object` that is created with its mapping and dies when no page
-//! of it is mapped any more. Its pages are base pages, or huge pages of the reserved pool. Files of an
+//! of it is mapped any more. Its pages are base pages, folios of 512 of them that faults have given it, or
+//! huge pages of the reserved pool. Files of an
 //! embedder would be a trait with the same three questions: which frame holds this page, is it available
 //! without sleeping, does it still belong to the object.
 //!
@@ -38,5 +39,6 @@ mod loom_tests;
 // Not public: only the address space maps an object, finds it by the number in a mapping's attributes, and
 // counts what it maps.
 pub(crate) use objects::Objects;
+pub(crate) use page_index::FoundPage;
 pub use shared::SharedPoolCounts;
 pub(crate) use shared::{FillError, Object};

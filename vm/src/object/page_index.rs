@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A folio of 512 frames lies in place of a node of height 1, one of 512 times as many of height 2. So one
-//! index may hold folios of several sizes; what it holds at one page stays until that is taken out.
+//! index may hold folios of several sizes; what it holds at one page stays until that is taken out. A
+//! folio that was split stays in its place, too: its frames have records of their own then.
 //!
 //! The slots own the frames and nodes (`frame::page_node`); this file says which page a slot is for. Readers
 //! follow it in a read section, without a lock. It only grows, under the object's lock, until the object
@@ -19,6 +20,20 @@ use crate::units::{Level, Order, Pfn};
 /// The index of one object.
 pub struct PageIndex<C: Cpu> {
     root: RootSlot<C>,
+}
+
+/// What an index has of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundPage {
+    /// Nothing, and where a node of 512 frames with this page would be, nothing either: a folio may be put
+    /// there.
+    NoneOfFolio,
+    /// Nothing.
+    None,
+    /// Its frame, which has a record.
+    Frame(Pfn),
+    /// Its frame, one of a folio that is whole: it has no record.
+    InFolio(Pfn),
 }
 
 /// log2 of the slots in a node.
@@ -58,7 +73,7 @@ impl<C: Cpu> PageIndex<C> {
         let mut node = match self.root.slot(memory, reading).content() {
             SlotContent::Node(node) if reaches(page, node.height()) => node,
             SlotContent::Frame(pfn) => return (page == 0).then_some(pfn),
-            SlotContent::Folio(pfn, height) => {
+            SlotContent::Folio(pfn, height) | SlotContent::SplitFolio(pfn, height) => {
                 return reaches(page, height).then(|| frame_in(pfn, height, page));
             }
             _ => return None,
@@ -67,8 +82,69 @@ impl<C: Cpu> PageIndex<C> {
             match node.slot(index_of(page, node.height())).content() {
                 SlotContent::Empty => return None,
                 SlotContent::Frame(pfn) => return Some(pfn),
-                SlotContent::Folio(pfn, height) => return Some(frame_in(pfn, height, page)),
+                SlotContent::Folio(pfn, height) | SlotContent::SplitFolio(pfn, height) => {
+                    return Some(frame_in(pfn, height, page));
+                }
                 SlotContent::Node(below) => node = below,
+            }
+        }
+    }
+
+    /// What it has of a page; stale at once.
+    #[inline]
+    pub fn find<M: Machine<Cpu = C>>(
+        &self,
+        memory: &Memory<'_, M>,
+        page: u64,
+        reading: &ReadGuard<'_, C>,
+    ) -> FoundPage {
+        // The height of the slot that is looked at: that of a node in its place.
+        let (mut slot, mut above) = (self.root.slot(memory, reading), MAX_HEIGHT);
+        loop {
+            let none = if above > 0 { FoundPage::NoneOfFolio } else { FoundPage::None };
+            match slot.content() {
+                SlotContent::Empty => return none,
+                SlotContent::Frame(pfn) if above == 0 || page == 0 => return FoundPage::Frame(pfn),
+                // The root, of page 0.
+                SlotContent::Frame(_) if reaches(page, 1) => return FoundPage::None,
+                SlotContent::Frame(_) => return FoundPage::NoneOfFolio,
+                SlotContent::Folio(_, height) | SlotContent::SplitFolio(_, height)
+                    if !reaches(page, height) && above == MAX_HEIGHT =>
+                {
+                    return FoundPage::NoneOfFolio;
+                }
+                SlotContent::Folio(pfn, height) => return FoundPage::InFolio(frame_in(pfn, height, page)),
+                SlotContent::SplitFolio(pfn, height) => {
+                    return FoundPage::Frame(frame_in(pfn, height, page));
+                }
+                SlotContent::Node(node) if !reaches(page, node.height()) && above == MAX_HEIGHT => {
+                    return FoundPage::NoneOfFolio;
+                }
+                SlotContent::Node(node) => {
+                    above = node.height() - 1;
+                    slot = node.slot(index_of(page, node.height()));
+                }
+            }
+        }
+    }
+
+    /// The slot of the folio that a page lies in; `None` where it lies in none.
+    pub fn slot_of_folio<'r, 'm: 'r, M: Machine<Cpu = C>>(
+        &'r self,
+        memory: &'m Memory<'m, M>,
+        page: u64,
+        reading: &'r ReadGuard<'_, C>,
+    ) -> Option<PageSlot<'r, 'm, M>> {
+        let mut slot = self.root.slot(memory, reading);
+        let mut is_root = true;
+        loop {
+            match slot.content() {
+                SlotContent::Folio(_, height) if !is_root || reaches(page, height) => return Some(slot),
+                SlotContent::Node(node) if !is_root || reaches(page, node.height()) => {
+                    slot = node.slot(index_of(page, node.height()));
+                    is_root = false;
+                }
+                _ => return None,
             }
         }
     }
@@ -89,7 +165,7 @@ impl<C: Cpu> PageIndex<C> {
         let mut height = match slot.content() {
             SlotContent::Empty => least,
             SlotContent::Frame(_) => 0,
-            SlotContent::Folio(_, height) => height,
+            SlotContent::Folio(_, height) | SlotContent::SplitFolio(_, height) => height,
             SlotContent::Node(node) => node.height(),
         };
         while height < least {
@@ -100,7 +176,7 @@ impl<C: Cpu> PageIndex<C> {
             let node = match slot.content() {
                 SlotContent::Node(node) => node,
                 SlotContent::Empty => slot.put_node(memory.alloc_table(Priority::NoWait)?, height)?,
-                SlotContent::Frame(_) | SlotContent::Folio(..) => return None,
+                SlotContent::Frame(_) | SlotContent::Folio(..) | SlotContent::SplitFolio(..) => return None,
             };
             slot = node.slot(index_of(page, height));
         }
@@ -123,6 +199,7 @@ pub fn give_back<M: Machine>(taken: TakenSlot<'_, M>, rcu: &Rcu<M::Cpu>) {
     match taken {
         TakenSlot::Nothing => {}
         TakenSlot::Frame(frame) => drop(frame),
+        TakenSlot::Frames(frames) => drop(frames),
         TakenSlot::Node(node) => {
             node.take_each(|below| give_back(below, rcu));
             node.retire(rcu);

@@ -1,11 +1,11 @@
-//! Shared anonymous memory: of base pages, or of huge pages of the reserved pool.
+//! Shared anonymous memory: of base pages and folios, or of huge pages of the reserved pool.
 //!
 //! What the pool has set aside for an object is counted here, and not in entries: a page that is not filled
 //! yet may be filled by a fault in any space. So the pool's `reserved` is the number of entries that say so
 //! and what the objects say together.
 
-use super::page_index::PageIndex;
-use crate::frame::{FrameRef, HugeReserve, Memory, PoolFolio, PoolTake, TakenSlot, ZeroedFrame};
+use super::page_index::{FoundPage, PageIndex};
+use crate::frame::{FrameRef, HugeReserve, Memory, PoolFolio, PoolTake, TakenSlot, ZeroedFolio, ZeroedFrame};
 use crate::machine::{Cpu, Machine};
 use crate::sync::{ReadGuard, SpinLock, UniqueId, lockdep};
 use crate::units::{Order, PageSize, Pfn};
@@ -107,6 +107,67 @@ impl<C: Cpu> Object<C> {
         reading: &ReadGuard<'_, C>,
     ) -> Option<Pfn> {
         self.index.lookup(memory, page, reading)
+    }
+
+    /// What it has of a page; stale at once.
+    #[inline]
+    pub(crate) fn find<M: Machine<Cpu = C>>(
+        &self,
+        memory: &Memory<'_, M>,
+        page: u64,
+        reading: &ReadGuard<'_, C>,
+    ) -> FoundPage {
+        self.index.find(memory, page, reading)
+    }
+
+    /// As [`fill`](Self::fill), of a block of the size of a huge page: `page` is the first that it is for. It
+    /// stays the caller's where the object has any of these pages: what it has of the first is returned.
+    ///
+    /// # Errors
+    /// As of that.
+    pub(crate) fn fill_folio<'m, M: Machine<Cpu = C>>(
+        &self,
+        memory: &'m Memory<'m, M>,
+        page: u64,
+        folio: &mut Option<ZeroedFolio<'_, M>>,
+        reading: &ReadGuard<'_, C>,
+    ) -> Result<FoundPage, FillError> {
+        let counts = self.counts.lock();
+        if counts.mapped == 0 && !mutant!("shared-thp.dead-filled") {
+            return Err(FillError::Dead);
+        }
+        let found = self.index.find(memory, page, reading);
+        if found != FoundPage::NoneOfFolio {
+            return Ok(found);
+        }
+        let slot = self.index.place(memory, (page, Order::HUGE), reading).ok_or(FillError::NoMemory)?;
+        let Some(folio) = folio.take() else { return Ok(found) };
+        let filled = folio.into_file((self.number.get(), page));
+        let pfn = filled.pfn();
+        let put = slot.put_frame(filled);
+        debug_assert!(put.is_ok(), "the slot was empty under the lock");
+        Ok(FoundPage::InFolio(pfn))
+    }
+
+    /// Gives each page of the folio that `page` lies in a frame with a record of its own, unless that was
+    /// done. Entries that map the whole folio stay.
+    ///
+    /// # Errors
+    /// [`FillError::Dead`].
+    pub(crate) fn split_folio<'m, M: Machine<Cpu = C>>(
+        &self,
+        memory: &'m Memory<'m, M>,
+        page: u64,
+        reading: &ReadGuard<'_, C>,
+    ) -> Result<(), FillError> {
+        let counts = self.counts.lock();
+        if counts.mapped == 0 {
+            return Err(FillError::Dead);
+        }
+        if let Some(slot) = self.index.slot_of_folio(memory, page, reading) {
+            slot.split_folio();
+        }
+        Ok(())
     }
 
     /// Puts `frame` at `page`, unless that has a frame already: then it stays the caller's. Returns the frame

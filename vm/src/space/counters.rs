@@ -80,6 +80,15 @@ counters! {
     /// Huge leaves of private memory, one for each space that maps the block: a number that rises and
     /// falls, on one CPU below zero.
     NrAnonTransparentHugepages = "nr_anon_transparent_hugepages",
+    /// Huge pages allocated by faults for shared memory.
+    ThpFileAlloc = "thp_file_alloc",
+    /// Faults for which no block was free for a huge page of shared memory: they got a base page.
+    ThpFileFallback = "thp_file_fallback",
+    /// Huge leaves of shared memory installed by faults.
+    ThpFileMapped = "thp_file_mapped",
+    /// Huge leaves of shared memory, but those of the reserved pool: a number that rises and falls, on one
+    /// CPU below zero.
+    NrShmemPmdMapped = "nr_shmem_pmdmapped",
     /// Huge pages allocated for a collapse.
     ThpCollapseAlloc = "thp_collapse_alloc",
     /// Collapses for which no block was free.

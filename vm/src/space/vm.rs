@@ -11,7 +11,7 @@ use crate::object::{Object, Objects, SharedPoolCounts};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::{NodeMask, PageSize};
-use crate::vma::{BackingId, HugePolicy, HugeSizes, Vma, ZeroPagePolicy};
+use crate::vma::{BackingId, HugePolicy, HugeSizes, SharedHugePolicy, Vma, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
 use core::num::NonZeroU64;
@@ -37,7 +37,9 @@ pub struct Vm<'m, M: Machine> {
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
     /// When private memory gets huge pages.
     pub(super) huge_policy: HugePolicy,
-    /// When it gets blocks of the sizes between a base page and a huge page.
+    /// When shared memory gets them.
+    pub(super) shared_huge: SharedHugePolicy,
+    /// When private memory gets blocks of the sizes between a base page and a huge page.
     pub(super) huge_sizes: HugeSizes,
     /// What loads find where a huge page is allowed.
     pub(super) zero_page: ZeroPagePolicy,
@@ -73,7 +75,7 @@ impl<'m, M: Machine> Vm<'m, M> {
         let objects = Objects::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let anon = AnonNodes::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let (huge_policy, huge_sizes) = (HugePolicy::Never, HugeSizes::NEVER);
-        let (workers, zero_page) = (None, ZeroPagePolicy::Huge);
+        let (workers, zero_page, shared_huge) = (None, ZeroPagePolicy::Huge, SharedHugePolicy::Never);
         Ok(Self {
             machine,
             memory,
@@ -85,6 +87,7 @@ impl<'m, M: Machine> Vm<'m, M> {
             counters,
             workers,
             huge_policy,
+            shared_huge,
             huge_sizes,
             zero_page,
             numbers,
@@ -104,6 +107,17 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// When private memory gets huge pages.
     pub fn huge_policy(&self) -> HugePolicy {
         self.huge_policy
+    }
+
+    /// The same, with huge pages of shared anonymous memory as the policy says; without this there are none
+    /// but those of the reserved pool. (Linux: `shmem_enabled`.)
+    pub fn with_shared_huge_pages(self, shared_huge: SharedHugePolicy) -> Self {
+        Self { shared_huge, ..self }
+    }
+
+    /// When shared anonymous memory gets huge pages.
+    pub fn shared_huge_policy(&self) -> SharedHugePolicy {
+        self.shared_huge
     }
 
     /// The same, with blocks of the sizes between a base page and a huge page where `huge_sizes` says so;

@@ -4,9 +4,9 @@
 //! block is *exclusive*, shared as a whole by fork, and split before anything else happens to a part of it.
 
 use super::{LeafBits, LockedTable, Reuse};
-use crate::frame::{MappedFolio, NotMappedAgain};
+use crate::frame::{FrameState, Kind, MappedFolio, NotMappedAgain};
 use crate::machine::{Entry, Format, Leaf, LeafKind, Machine, Marker};
-use crate::units::{Order, PAGE_SIZE, PhysAddr, Rights, Vpn};
+use crate::units::{Order, PAGE_SIZE, PhysAddr, Rights, Vpn, VpnRange};
 
 /// One more mapping of a block, for a leaf of another space.
 #[derive(Debug)]
@@ -54,6 +54,30 @@ impl<'t, M: Machine> LockedTable<'t, M> {
             return None;
         }
         self.owned_leaf(slot)
+    }
+
+    /// Whether the slot maps a whole folio of an object, which is not one of the reserved pool: the frames
+    /// stay the object's, so its entry is cleared where a part of it changes, and faults bring it back.
+    pub(crate) fn is_of_object(&self, slot: usize) -> bool {
+        let is_objects = |state: FrameState| state.kind() == Kind::File && !state.is_pooled();
+        let leaf = self.owned_huge_leaf(slot);
+        leaf.is_some_and(|leaf| is_objects(self.table.tree.memory.meta_of(leaf.pfn).state()))
+    }
+
+    /// Clears a slot that maps a whole folio of an object. `flush` makes every CPU forget the leaf, before
+    /// the table is unlocked (P9): anything may be put there then. `false`, and no change, where the slot
+    /// maps none.
+    pub(crate) fn drop_object_leaf(&mut self, slot: usize, pages: VpnRange, flush: impl FnOnce()) -> bool {
+        if !self.is_of_object(slot) {
+            return false;
+        }
+        let Some(unhooked) = self.unhook(slot, pages.start) else { return false };
+        unhooked.put_leaf_after(self.table.tree.memory, || {
+            if !mutant!("shared-thp.flush-skipped") {
+                flush();
+            }
+        });
+        true
     }
 
     /// Counts one more mapping of what the huge leaf in `slot` maps, for a leaf of another space.

@@ -2,7 +2,8 @@
 
 use super::PageTable;
 use super::entries::visit_entries;
-use crate::machine::{Entry, Machine};
+use crate::frame::Kind;
+use crate::machine::{Entry, Leaf, Machine};
 use crate::sync::ReadGuard;
 use crate::units::{Level, PageSize, Vpn, VpnRange};
 use core::ops::ControlFlow;
@@ -16,6 +17,8 @@ pub struct Resident {
     pub base_pages: u64,
     /// Huge pages, of 512 base pages each, that own their block. (Linux: `AnonHugePages`.)
     pub huge_pages: u64,
+    /// Huge leaves of shared memory, but those of the reserved pool. (Linux: `ShmemPmdMapped`.)
+    pub shared_huge_pages: u64,
     /// Base pages of zeros that show the frame of zeros.
     pub zero_pages: u64,
     /// Huge pages of zeros that show the huge zero page.
@@ -28,7 +31,7 @@ impl Resident {
     /// Resident memory in base pages, as Linux's `VmRSS` counts it: pages of zeros and given frames count
     /// nothing, and pages that two spaces share count in both.
     pub const fn pages(&self) -> u64 {
-        self.base_pages + self.huge_pages * PageSize::Huge.pages()
+        self.base_pages + (self.huge_pages + self.shared_huge_pages) * PageSize::Huge.pages()
     }
 }
 
@@ -51,6 +54,7 @@ pub(crate) fn count_resident<M: Machine>(
         if let Entry::Leaf(leaf) = found.entry() {
             let is_huge = level == Level::Pmd;
             match leaf.owned() {
+                true if is_huge && is_of_object(tree, leaf) => resident.shared_huge_pages += 1,
                 true if is_huge => resident.huge_pages += 1,
                 true => resident.base_pages += level.entry_pages(),
                 false if tree.is_huge_zero(leaf, level) => resident.huge_zero_pages += 1,
@@ -60,4 +64,10 @@ pub(crate) fn count_resident<M: Machine>(
         }
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
+}
+
+/// Whether a huge leaf shows a folio of an object that is not one of the reserved pool; stale at once.
+fn is_of_object<M: Machine>(tree: &PageTable<'_, M>, leaf: Leaf) -> bool {
+    let state = tree.memory.meta(leaf.pfn).map(|meta| meta.state());
+    state.is_some_and(|state| state.kind() == Kind::File && !state.is_pooled())
 }

@@ -1,6 +1,6 @@
 //! Splitting a huge leaf: a table of smaller leaves takes its place, which say the same.
 
-use super::{LeafBits, LockedTable, PageTable, UnlinkedTable, walk};
+use super::{EntryRef, LeafBits, LockedTable, PageTable, UnlinkedTable, walk};
 use crate::frame::{MappedFolio, TableFrame};
 use crate::machine::{Cpu, Entry, Leaf, LeafKind, Machine, Marker};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
@@ -28,8 +28,9 @@ impl<M: Machine> LockedTable<'_, M> {
             return Err(table);
         };
         // Blocks are split into frames: a table of blocks would need records that none has. Those of the
-        // reserved pool are never split.
-        let is_whole = leaf.owned() && below != Level::Pte || self.is_of_pool(slot);
+        // reserved pool are never split, and leaves of objects' folios are cleared.
+        let is_whole =
+            leaf.owned() && below != Level::Pte || self.is_of_pool(slot) || self.is_of_object(slot);
         if self.table.is_platforms(slot) || is_whole {
             return Err(table);
         }
@@ -111,6 +112,9 @@ pub(crate) fn level_to_split<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> 
     let reading = tree.rcu?.read();
     let found = walk(tree, page, Level::Pte, &reading);
     let level = match found.entry() {
+        // Such a leaf is cleared. Nothing but another one, or a table, is put there before the caller has
+        // published.
+        Entry::Leaf(leaf) if leaf.owned && is_of_object(&found) => return None,
         Entry::Leaf(_) => found.table.level(),
         _ if mutant!("split.reserved-for-leaves-only") => return None,
         // Faults put no larger leaves, and none where there is a table.
@@ -119,9 +123,14 @@ pub(crate) fn level_to_split<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> 
     is_inside(level, page).then_some(level)
 }
 
+#[cold]
+fn is_of_object<M: Machine>(found: &EntryRef<'_, '_, M>) -> bool {
+    found.table.lock().is_some_and(|table| table.is_of_object(found.slot))
+}
+
 /// Splits leaves until none has pages on both sides of the start of `page`, with tables from `next`. `split`
-/// is told of each: the pages, and to flush them while the table is locked. Returns whether there were tables
-/// enough.
+/// is told of each: the pages, and to flush them while the table is locked; without a table where the leaf
+/// is one of an object's folio, which is to be cleared. Returns whether there were tables enough.
 ///
 /// Each entry is looked at under its table's lock: a fault that put a leaf there before the caller's mark has
 /// done so by then (P4). So afterwards only a fault that began later can have put one there.
@@ -129,7 +138,7 @@ pub(crate) fn split_at<'f, M: Machine + 'f>(
     tree: &PageTable<'_, M>,
     page: Vpn,
     mut next: impl FnMut() -> Option<TableFrame<'f, M>>,
-    mut split: impl FnMut(&mut LockedTable<'_, M>, usize, VpnRange, TableFrame<'f, M>),
+    mut split: impl FnMut(&mut LockedTable<'_, M>, usize, VpnRange, Option<TableFrame<'f, M>>),
 ) -> bool {
     let Some(rcu) = tree.rcu else { return true };
     loop {
@@ -147,7 +156,13 @@ pub(crate) fn split_at<'f, M: Machine + 'f>(
             M::Cpu::relax();
             continue;
         };
+        let start = Vpn(page.0 & !(level.entry_pages() - 1));
+        let pages = VpnRange::new(start, start.add(level.entry_pages()));
         match table.entry(slot) {
+            Entry::Leaf(_) if table.is_of_object(slot) => {
+                split(&mut table, slot, pages, None);
+                return true;
+            }
             // No change is about to cut it: that was refused.
             Entry::Leaf(_) if table.is_of_pool(slot) => return true,
             Entry::Leaf(_) => {}
@@ -156,8 +171,7 @@ pub(crate) fn split_at<'f, M: Machine + 'f>(
             Entry::Absent | Entry::Marker(_) => return true,
         }
         let Some(frame) = next() else { return false };
-        let start = Vpn(page.0 & !(level.entry_pages() - 1));
-        split(&mut table, slot, VpnRange::new(start, start.add(level.entry_pages())), frame);
+        split(&mut table, slot, pages, Some(frame));
     }
 }
 

@@ -35,6 +35,7 @@
 //! | [`Policy`], [`PolicyRequest`] | the NUMA nodes that its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy or frozen |
 //! | [`HugePolicy`], [`HugeRefusal`], [`order_to_try`] | which pages may be huge |
+//! | [`SharedHugePolicy`], [`SharedHugeUse`], [`shared_huge_use`] | huge pages of shared memory |
 //! | [`HugeSizes`], [`SizePolicy`], [`orders_to_try`], [`OrderSet`] | which sizes between are used where |
 //! | [`may_collapse`], [`refuse_counts`], [`CollapseLimits`] | which base pages may become a huge one |
 //! | [`merge()`], [`joins`], [`reusable_anon`] | when neighbours become one |
@@ -58,6 +59,7 @@ mod huge_sizes;
 mod identity;
 mod policy;
 mod record;
+mod shared_huge;
 mod state_word;
 #[cfg(test)]
 mod tests;
@@ -66,11 +68,11 @@ mod zero;
 pub use attributes::{VmaAttributes, same_for_fault};
 pub use check::{Flaw, check};
 pub use collapse::{CollapseLimits, CollapseRefusal, RegionCounts, Requester, may_collapse, refuse_counts};
-pub(crate) use decide::inherit;
 pub use decide::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, place, place_aligned};
 pub use decide::{Change, change, change_policy, cut, split};
 pub use decide::{Charge, Protection, protect};
 pub use decide::{Merged, joins, merge, reusable_anon};
+pub(crate) use decide::{inherit, place_preferring};
 pub use flags::{FlagAdvice, VmaFlags};
 pub(crate) use huge::order_of_fault;
 pub use huge::{HugePolicy, HugeRefusal, order_to_try, pages_of};
@@ -79,4 +81,6 @@ pub use huge_sizes::{HugeSizes, OrderSet, SizePolicy, orders_to_try};
 pub use identity::{AnonId, BackingId, PoolBacking};
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
 pub use record::{MAX_MAPPINGS, TreeGaps, Vma, VmaState, VmaTree};
+pub(crate) use shared_huge::shared_huge_use_of_fault;
+pub use shared_huge::{SharedHugePolicy, SharedHugeUse, shared_huge_use};
 pub use zero::ZeroPagePolicy;

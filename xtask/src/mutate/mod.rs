@@ -32,6 +32,7 @@ mod list_mapper;
 mod list_memory;
 mod list_pool;
 mod list_rmap;
+mod list_shared_huge;
 mod list_sizes;
 mod list_teardown;
 mod list_thp;
@@ -92,6 +93,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_teardown::ALL)
         .chain(list_rmap::ALL)
         .chain(list_pool::ALL)
+        .chain(list_shared_huge::ALL)
 }
 
 /// Plays the mutations whose points stand after `--only`, or all of them; with `--write` before, their rows

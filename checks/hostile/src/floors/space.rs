@@ -14,7 +14,7 @@ use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, Order, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
     CollapseLimits, FlagAdvice, HugePolicy, HugeRefusal, HugeSizes, PolicyMode, PolicyRequest, Requester,
-    SizePolicy, VmaFlags, ZeroPagePolicy,
+    SharedHugePolicy, SizePolicy, VmaFlags, ZeroPagePolicy,
 };
 use interleaf::work::WorkerPool;
 use interleaf_lab::check::library::boot_map;
@@ -71,6 +71,9 @@ fn vms(machine: &Lab) {
     let vm =
         called!(Vm::with_huge_pages => vm.with_huge_pages(HugePolicy::Always)).expect("any policy will do");
     assert_eq!(call!(Vm::huge_policy, &vm), Some(HugePolicy::Always));
+    let shared = SharedHugePolicy::Advise;
+    let vm = called!(Vm::with_shared_huge_pages => vm.with_shared_huge_pages(shared)).expect("any will do");
+    assert_eq!(call!(Vm::shared_huge_policy, &vm), Some(shared));
     let vm =
         called!(Vm::with_zero_page => vm.with_zero_page(ZeroPagePolicy::Huge)).expect("any policy will do");
     assert_eq!(call!(Vm::zero_page, &vm), Some(ZeroPagePolicy::Huge));

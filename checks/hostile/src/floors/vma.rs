@@ -10,7 +10,7 @@ use interleaf::vma::{
     AnonId, BackingId, FlagAdvice, Policy, PolicyFlags, PolicyMode, PolicyRequest, PoolBacking,
     VmaAttributes, VmaFlags,
 };
-use interleaf::vma::{HugeSizes, OrderSet, SizePolicy};
+use interleaf::vma::{HugeSizes, OrderSet, SharedHugePolicy, SharedHugeUse, SizePolicy};
 use interleaf_lab::machine::host::Host;
 
 /// Calls every function of the floor.
@@ -162,6 +162,16 @@ fn huge_sizes() {
     }
 }
 
+fn shared_huge_pages(refusal: HugeRefusal, one: &VmaAttributes) {
+    for policy in [SharedHugePolicy::Never, SharedHugePolicy::Advise, SharedHugePolicy::Always] {
+        call!(SharedHugePolicy::is_ever, policy);
+        for page in odd::vpns() {
+            let may = call!(vma::shared_huge_use, policy, refusal, one, page).expect("an answer");
+            assert!(may == SharedHugeUse::None || one.range.covers(vma::pages_of(Order::HUGE, page)));
+        }
+    }
+}
+
 fn orders_are_sound(orders: OrderSet, order: Order, mapping: VpnRange, page: Vpn) {
     let largest = call!(OrderSet::largest, orders).expect("an answer");
     assert_eq!(call!(OrderSet::is_empty, orders), Some(largest.is_none()));
@@ -187,6 +197,7 @@ fn huge_pages() {
                     }
                 }
                 call!(VmaAttributes::may_be_collapsed, &one, refusal);
+                shared_huge_pages(refusal, &one);
             }
         }
     }

@@ -9,11 +9,13 @@
 //! | `host` | the host's setting, and its counters |
 //! | `scene` | two CPUs at once that run one space, whatever they do |
 //! | `pairs` | what they do on huge pages |
+//! | `object_pairs` | what they do on huge pages of shared memory |
 //! | `pool_pairs` | what they do on memory of the reserved pool |
 
 mod beside;
 mod generate;
 pub mod host;
+mod object_pairs;
 mod pairs;
 mod pool_pairs;
 mod scene;
@@ -21,6 +23,7 @@ mod sequence;
 
 pub use beside::{Beside, BesideCounts, Kind};
 pub use generate::huge_sequence;
+pub use object_pairs::{ObjectOperation, all_objects, run_object_pair};
 pub use pairs::{HugeOperation, all_collapses, all_forks, all_huge, run_huge_cuts, run_huge_pair};
 pub use pairs::{run_size_cuts, run_size_pair};
 pub use pool_pairs::{PoolOperation, all_pool, run_pool_pair};

@@ -40,7 +40,8 @@ fn check_reserves<C: Flavour, F: Format>(
     let span = system.vm.memory().span();
     let states =
         (span.start.0..span.end.0).filter_map(|pfn| Some(system.vm.memory().meta(Pfn(pfn))?.state()));
-    let is_objects = |state: &FrameState| state.kind() == Kind::File && state.order() == size.order();
+    let is_objects =
+        |state: &FrameState| state.kind() == Kind::File && state.order() == size.order() && state.is_pooled();
     let records = states.filter(is_objects).count() as u64;
     require(records == objects.filled, || format!("{records} folios of {size:?} are those of {objects:?}"))
 }
@@ -157,7 +158,8 @@ fn check_leaf<M: Machine>(
     let size = level.leaf_size().map(|size| size.order());
     let exclusive = memory.meta(leaf.pfn).is_some_and(|meta| meta.state().is_exclusive());
     // Another space may have split what this one maps by a huge leaf.
-    let is_split = order == Some(Order::BASE) && level == Level::Pmd && due == Kind::User && !exclusive;
+    let may_be_split = due == Kind::User || vma.pool().is_none();
+    let is_split = order == Some(Order::BASE) && level == Level::Pmd && may_be_split && !exclusive;
     require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
     let copies = is_anonymous && !exclusive;
     require(!(copies && leaf.rights.contains(Rights::WRITE)), || {

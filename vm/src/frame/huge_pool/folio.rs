@@ -116,6 +116,7 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
         let meta = memory.meta_of(pfn);
         // Before the kind: a getter that sees the new kind sees the owner too.
         meta.set_owner(owner.0, owner.1);
+        meta.begin_as_objects();
         let is_put = meta.put_to_use(Kind::File);
         debug_assert!(is_put, "a folio that was taken has no use yet");
         FrameRef::new(memory, pfn)

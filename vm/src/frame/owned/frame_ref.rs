@@ -117,6 +117,10 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         self.pfn
     }
 
+    pub(super) fn memory(&self) -> &'m Memory<'m, M> {
+        self.memory
+    }
+
     /// log2 of the number of frames of the block that it is the first of: 0 but for a huge page's. Stays as
     /// it is as long as nobody splits the block; those of the reserved pool are never split.
     pub(crate) fn order(&self) -> Order {

@@ -15,8 +15,8 @@
 //! A block in use has the record of its first frame, and one reference for all of its entries. It is
 //! *exclusive*, or several spaces have a huge entry of it, which are counted there. Whoever needs a part of
 //! it splits it before; what others have stays a huge entry, of frames that are counted one by one
-//! (docs/design/huge-pages.md). Folios of the reserved pool, and of objects, are counted so too, and are
-//! never split.
+//! (docs/design/huge-pages.md). Folios of the reserved pool, and of objects, are counted so too; the former
+//! are never split, the latter by the slot of their object's index (`object_folio`).
 
 use super::MappedFrame;
 use crate::frame::record::{BlockLeaves, LeafDropped};
@@ -112,6 +112,12 @@ impl<'m, M: Machine> ZeroedFolio<'m, M> {
         let end = first.add(order.frames());
         let exclusive = Some(ExclusiveBlock { state: FrameState::USER_FRAME, birth: Some(birth) });
         FolioParts { memory, first, next: first, end, exclusive, has_split_block: false }
+    }
+
+    /// Gives up the block, which is put to a use: its first frame, and its order.
+    pub(super) fn into_block(self) -> (&'m Memory<'m, M>, Pfn, Order) {
+        let folio = ManuallyDrop::new(self);
+        (folio.memory, folio.pfn, folio.order)
     }
 
     fn become_mapped(self, birth: Option<Birth>) -> MappedFolio<'m, M> {
@@ -291,7 +297,7 @@ impl<M: Machine> Memory<'_, M> {
 /// Calls `step`, which looks at records that others only refer to, or that nobody else reads. Models look at
 /// the first and last parts of a block only: there are too many for a step each.
 #[inline(always)]
-fn unmodelled<R>(part: u64, order: Order, step: impl FnOnce() -> R) -> R {
+pub(super) fn unmodelled<R>(part: u64, order: Order, step: impl FnOnce() -> R) -> R {
     #[cfg(loom)]
     if (2..order.frames() - 2).contains(&part) {
         return crate::sync::privately(step);

@@ -5,10 +5,12 @@
 //! | `single` | [`Frame`], [`ZeroedFrame`]: one frame, put to no use yet |
 //! | `folio` | [`Folio`]: a block of frames |
 //! | `mapped_folio` | [`ZeroedFolio`], [`MappedFolio`]: a block for a huge entry, and what the entry holds |
+//! | `object_folio` | [`FolioFrames`]: a block that is memory of an object, and its split |
 //! | `partial_folio` | [`PartialFolio`]: a block that is being filled |
 //! | `frame_ref` | [`FrameRef`], [`MappedFrame`], [`PinnedFrame`]: counted references to user memory |
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |
 //! | `page_node` | [`RootSlot`], [`PageSlot`]: slots of page indexes, which own frames and nodes |
+//! | `shared_leaf` | what a gather keeps of a leaf whose frames others may map too |
 //! | `unhooked` | [`Unhooked`]: a cleared translation; [`GatherBatch`]: what waits for a flush |
 //! | `flushed` | [`Flushed`]: the proof of it; [`IfShared`]: what becomes of frames that others may map too |
 //! | `unhooked_lists` | [`UnhookedLists`]: what several workers have unhooked |
@@ -29,8 +31,10 @@ mod flushed;
 mod folio;
 mod frame_ref;
 mod mapped_folio;
+mod object_folio;
 mod page_node;
 mod partial_folio;
+mod shared_leaf;
 mod single;
 mod table_frame;
 mod unhooked;
@@ -42,6 +46,7 @@ pub(crate) use frame_ref::UserFrame;
 pub use frame_ref::{FrameRef, MappedFrame, PinnedFrame};
 pub(crate) use mapped_folio::FolioParts;
 pub use mapped_folio::{MappedFolio, ZeroedFolio};
+pub(crate) use object_folio::FolioFrames;
 pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot, height_of_order};
 pub(crate) use partial_folio::PartialFolio;
 pub use single::{Frame, ZeroedFrame};

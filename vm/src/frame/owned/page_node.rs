@@ -5,8 +5,12 @@
 //!            ──► a frame      tag 0
 //!            ──► a node ──► 512 slots, each empty,         tag: its height
 //!            │              a frame, a folio or a node
-//!            ──► a folio      tag FOLIO | the height of the node in whose place it is
+//!            ──► a folio      tag FOLIO | the height of the node in whose place it is, and
+//!                             SPLITTABLE, where it is not the reserved pool's, or SPLIT, once it was split
 //! ```
+//!
+//! Of a folio that is whole a slot has one reference, of one that was split one of each frame. The
+//! exchange by which a slot says SPLIT makes its thread the one that splits the folio.
 //!
 //! A frame or node enters a slot by one exchange and leaves it by one, so that it has one owner whatever
 //! other threads do: the exchange that takes it out gives it to the caller as a value. Which page a slot is
@@ -15,7 +19,7 @@
 //! Readers follow the slots in a read section. A node that was taken out is freed after a grace period;
 //! until then a reader may find frames in it, whose numbers own nothing.
 
-use super::{DetachedTable, FrameRef, TableFrame};
+use super::{DetachedTable, FolioFrames, FrameRef, TableFrame};
 use crate::frame::{Init, Memory, Words};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
@@ -47,6 +51,8 @@ pub(crate) enum SlotContent<'r, 'm: 'r, M: Machine> {
     Frame(Pfn),
     /// A folio of as many frames as a node of this height has pages, by the number of its first frame.
     Folio(Pfn, u32),
+    /// The same, whose frames have records of their own, or get them now.
+    SplitFolio(Pfn, u32),
     /// A node.
     Node(PageNode<'r, 'm, M>),
 }
@@ -67,6 +73,8 @@ pub(crate) enum TakenSlot<'m, M: Machine> {
     Nothing,
     /// A frame or a folio, with the slot's reference.
     Frame(FrameRef<'m, M>),
+    /// The frames of a folio that was split, with a reference of each.
+    Frames(FolioFrames<'m, M>),
     /// A node, with what its slots hold.
     Node(TakenNode<'m, M>),
 }
@@ -80,8 +88,14 @@ pub(crate) struct TakenNode<'m, M: Machine> {
 }
 
 const HEIGHT_BITS: u32 = 8;
-/// Of a tag: it is a folio's. Heights lie below.
+/// Of a tag: it is a folio's.
 const FOLIO: u32 = 1 << 7;
+/// Of a folio's tag: it may be split.
+const SPLITTABLE: u32 = 1 << 6;
+/// Of a folio's tag: it was split, or is being split.
+const SPLIT: u32 = 1 << 5;
+/// Heights lie below.
+const HEIGHTS: u32 = 1 << 5;
 
 /// The word of a slot that holds a frame (tag 0), a folio or a node.
 const fn word_of(pfn: Pfn, tag: u32) -> u64 {
@@ -132,7 +146,8 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
         match decode(self.word.load(Acquire)) {
             None => SlotContent::Empty,
             Some((pfn, 0)) => SlotContent::Frame(pfn),
-            Some((pfn, tag)) if tag & FOLIO != 0 => SlotContent::Folio(pfn, tag & !FOLIO),
+            Some((pfn, tag)) if tag & SPLIT != 0 => SlotContent::SplitFolio(pfn, tag % HEIGHTS),
+            Some((pfn, tag)) if tag & FOLIO != 0 => SlotContent::Folio(pfn, tag % HEIGHTS),
             // SAFETY: `put_node` alone writes a word whose tag is a height above 0, for a table of this
             // memory that it has attached. Only `take_out` detaches it, as the word's owner, and it is freed
             // a grace period of `rcu` later. The word was loaded in a read section of `rcu` that lasts for
@@ -161,7 +176,7 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
         let tag = match height_of_order(frame.order()) {
             None => return Err(frame),
             Some(0) => 0,
-            Some(height) => FOLIO | height,
+            Some(height) => FOLIO | height | if frame.is_splittable() { SPLITTABLE } else { 0 },
         };
         match self.word.compare_exchange(0, word_of(frame.pfn(), tag), Release, Relaxed) {
             Ok(_) => {
@@ -173,14 +188,31 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
         }
     }
 
+    /// Splits the folio in the slot: each of its frames gets a record, and a reference of the slot's. `false`
+    /// where the slot holds no folio that is whole and may be split.
+    pub(crate) fn split_folio(self) -> bool {
+        let word = self.word.load(Acquire);
+        let Some((pfn, tag)) = decode(word).filter(|(_, tag)| tag & SPLITTABLE != 0) else { return false };
+        let split = word_of(pfn, tag & !SPLITTABLE | SPLIT);
+        if self.word.compare_exchange(word, split, AcqRel, Relaxed).is_err() {
+            return false;
+        }
+        // SAFETY: `put_frame` alone writes a word with SPLITTABLE, for a reference to a block of an object,
+        // which the slot owns then; the exchange took the bit away, so this thread alone splits it. The
+        // reference stays until the split has ended: whoever takes it out of the slot from now on waits for
+        // that before it is put (`FolioFrames`).
+        unsafe { self.memory.split_object_block(pfn) };
+        true
+    }
+
     /// Puts a node into the slot, whose content moves to the first slot of the node. `None`, and the table is
     /// freed, where another thread changes the slot meanwhile.
     ///
     /// # Panics
-    /// Where the table is of another memory, or the height is 0 or above 127.
+    /// Where the table is of another memory, or the height is 0 or above 31.
     #[track_caller]
     pub(crate) fn put_node(self, table: TableFrame<'_, M>, height: u32) -> Option<PageNode<'r, 'm, M>> {
-        assert!(0 < height && height < FOLIO, "a node of height {height}");
+        assert!(0 < height && height < HEIGHTS, "a node of height {height}");
         let pfn = table.attach(self.memory);
         // SAFETY: it was attached just now, and only this function knows it until the exchange below. From
         // then on it lasts as the nodes that `content` finds; where the exchange fails, this is not used.
@@ -234,6 +266,13 @@ fn take_out<'m, M: Machine>(
     };
     match decode(taken) {
         None => TakenSlot::Nothing,
+        Some((pfn, tag)) if tag & SPLIT != 0 => {
+            let order = Order((tag % HEIGHTS * Level::ENTRIES.ilog2()) as u8);
+            // SAFETY: `split_folio` alone writes a word with SPLIT, in the place of one that owned a
+            // reference to a block of an object of this order, which it splits; an exchange took it out,
+            // so once.
+            TakenSlot::Frames(unsafe { FolioFrames::new(memory, pfn, order) })
+        }
         Some((pfn, tag)) if tag == 0 || tag & FOLIO != 0 => {
             // SAFETY: `put_frame` alone writes a word with such a tag, and gave the reference to it; an
             // exchange took it out, so once.

@@ -9,13 +9,14 @@
 //! *pending*, until the batch is flushed: in tables that were detached the batch finds them, in others the
 //! writer, which has a [`Flushed`] to put them.
 
+use super::shared_leaf::SharedLeaf;
 use super::{DetachedTable, Flushed, MappedFrame};
 use crate::frame::free::cached_word;
 use crate::frame::{FrameMeta, Init, Kind, Memory, SLOTS_PER_PART};
 use crate::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
 use crate::sync::Rcu;
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Level, Order, Pfn, VpnRange};
+use crate::units::{Level, Pfn, VpnRange};
 use core::mem::ManuallyDrop;
 
 /// A translation that was cleared, and the frame or table that it mapped. It can only be added to a gather,
@@ -131,6 +132,15 @@ impl Unhooked {
         flush(&mapped);
         note_dirty(memory.meta_of(pfn), dirty);
         drop(ManuallyDrop::into_inner(mapped));
+    }
+
+    /// As [`put_after`](Self::put_after), of a huge leaf that owned its frames.
+    pub(crate) fn put_leaf_after<M: Machine>(self, memory: &Memory<'_, M>, flush: impl FnOnce()) {
+        flush();
+        if let Cleared::Frame(pfn, dirty) = self.cleared {
+            note_dirty(memory.meta_of(pfn), dirty);
+            SharedLeaf::new(pfn, self.pages).put(memory);
+        }
     }
 
     /// The pages whose translation is gone.
@@ -275,31 +285,6 @@ impl GatherBatch {
                 unsafe { put_mappings_of(memory, pfn) };
             }
             memory.retire_table(rcu, pfn, init);
-        }
-    }
-}
-
-/// What a leaf had of the frame that it mapped, or of the frames from that one on: as one word, the number of
-/// the frame, and the order of the leaf above it.
-#[derive(Clone, Copy, Debug, Default)]
-struct SharedLeaf(u64);
-
-impl SharedLeaf {
-    /// Frame numbers lie below.
-    const ORDER_SHIFT: u32 = 56;
-
-    /// Of a leaf that mapped these pages.
-    fn new(pfn: Pfn, pages: VpnRange) -> Self {
-        debug_assert!(pages.len().is_power_of_two(), "a leaf of {pages:?}");
-        Self(pfn.0 | u64::from(pages.len().trailing_zeros()) << Self::ORDER_SHIFT)
-    }
-
-    /// Takes the mapping back, after its flush.
-    fn put<M: Machine>(self, memory: &Memory<'_, M>) {
-        let pfn = Pfn(self.0 & ((1 << Self::ORDER_SHIFT) - 1));
-        match Order((self.0 >> Self::ORDER_SHIFT) as u8) {
-            Order::BASE => memory.put_mapping(pfn),
-            order => memory.put_leaf(pfn, order),
         }
     }
 }

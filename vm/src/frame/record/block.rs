@@ -28,6 +28,22 @@ impl<C: Cpu> FrameMeta<C> {
         split.expect("what is split is a block of user memory")
     }
 
+    /// As [`split_first`](Self::split_first), of a block of an object.
+    pub(in crate::frame) fn split_first_of_object(&self) {
+        let split = self.step_shared(FrameState::split_of_object);
+        debug_assert!(split.is_some(), "what is split is a block of an object");
+    }
+
+    /// As [`become_part`](Self::become_part), of a block of an object. `owner`: the object, and the page of
+    /// this frame there.
+    pub(in crate::frame) fn become_part_of_object(&self, block: FrameState, leaves: u32, owner: (u64, u64)) {
+        debug_assert!(self.state().may_lie_inside(), "the record of a frame inside a block");
+        self.set_owner(owner.0, owner.1);
+        self.set_mapcount(leaves);
+        // Release: a getter that sees the new kind sees the mapcount and the owner.
+        self.step(|_| Some(FrameState::part_of_object(block, leaves > 0)));
+    }
+
     /// Marks a block of the reserved pool as one that goes back to be kept for the entry that mapped it.
     /// `false` where somebody else has a reference, or it is not *exclusive*. A read-modify-write, after the entry was replaced: a pin
     /// without a lock has its reference before it, which refuses this, or finds the entry changed.

@@ -6,6 +6,7 @@
 //! |---|---|---|---|
 //! | *exclusive* | 0 | 0 | 1: its one leaf |
 //! | shared | 1 | 0 | its leaves |
+//! | of an object, not split | 1 | 0 | its leaves, also none |
 //! | being split | 0 | 1 | its leaves |
 //! | split: 512 frames, each with a record | 0 | 0 | entries of the first frame; a huge leaf is one of each |
 //!
@@ -24,10 +25,11 @@
 //! preemption.
 //!
 //! All leaves hold one reference together, as the entries of a frame do; after a split those of each frame.
-//! The protocol does not ask what the block is: blocks that are never split (the reserved pool's, also of
-//! kind `File`) are counted the same way.
+//! Blocks of objects, and of the reserved pool, which are never split, are counted the same way. An object's
+//! block may have no leaf, and is *whole* then too: so no base entry is ever counted in it before it is
+//! split.
 
-use super::{FrameMeta, FrameState, NotMappedAgain};
+use super::{FrameMeta, FrameState, Kind, NotMappedAgain};
 use crate::machine::Cpu;
 use crate::sync::atomic::Ordering::*;
 use crate::units::Order;
@@ -114,11 +116,9 @@ impl<C: Cpu> FrameMeta<C> {
     /// # Errors
     /// The count would overflow.
     pub(in crate::frame) fn add_block_leaf(&self) -> Result<BlockLeaves, NotMappedAgain> {
-        if self.mapcount.compare_exchange(0, WHOLE | 1, Relaxed, Relaxed).is_ok() {
-            return Ok(BlockLeaves::FirstOfBlock);
-        }
         let fits = |word| (word & COUNT < MOST_MAPPINGS).then_some(word + 1);
         match self.step_whole(fits) {
+            Some(WHOLE) => Ok(BlockLeaves::FirstOfBlock),
             Some(_) => Ok(BlockLeaves::Block),
             None if self.settled() & WHOLE != 0 => Err(NotMappedAgain::TooManyMappings),
             None => Ok(BlockLeaves::Frames),
@@ -127,7 +127,8 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Takes one huge leaf back, which is gone, after its flush.
     pub(in crate::frame) fn drop_block_leaf(&self) -> LeafDropped {
-        let less = |word| Some(if word == WHOLE | 1 { 0 } else { word - 1 });
+        let is_objects = || self.state().kind() == Kind::File;
+        let less = |word| Some(if word == WHOLE | 1 && !is_objects() { 0 } else { word - 1 });
         match self.step_whole(less) {
             Some(word) if word == WHOLE | 1 => LeafDropped::Last,
             Some(_) => LeafDropped::Others,
@@ -137,6 +138,24 @@ impl<C: Cpu> FrameMeta<C> {
                 self.remove_only_mapping();
                 LeafDropped::Last
             }
+        }
+    }
+
+    /// Notes that a block is one of an object, which no leaf maps. The caller alone knows it.
+    pub(in crate::frame) fn begin_as_objects(&self) {
+        self.set_mapcount(WHOLE);
+    }
+
+    /// Notes that nothing is counted in a block any more that only the caller owns.
+    pub(in crate::frame) fn end_as_block(&self) {
+        debug_assert_eq!(self.mapcount(), 0, "a block is freed while it is mapped");
+        self.set_mapcount(0);
+    }
+
+    /// Waits until the split of a block of an object has ended that has begun, or is about to.
+    pub(in crate::frame) fn wait_for_split(&self) {
+        while self.settled() & WHOLE != 0 {
+            C::relax();
         }
     }
 

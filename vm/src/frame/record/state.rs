@@ -288,6 +288,20 @@ impl FrameState {
         let is_block = self.kind() == Kind::User && self.order() != Order::BASE;
         (is_block && !self.is_pooled()).then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
     }
+    /// As [`split`](Self::split), of a block of an object.
+    pub(in crate::frame) fn split_of_object(self) -> Option<Self> {
+        self.is_splittable_of_object().then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
+    }
+    /// Whether it is a block of an object that may be split: not one of the reserved pool.
+    pub(in crate::frame) const fn is_splittable_of_object(self) -> bool {
+        matches!(self.kind(), Kind::File) && self.order().0 != Order::BASE.0 && !self.is_pooled()
+    }
+    /// A frame of a block of an object that is split: the index has a reference, and all entries one together
+    /// if there are any. Those may have been written through.
+    pub(in crate::frame) const fn part_of_object(block: Self, is_mapped: bool) -> Self {
+        let (refs, dirty) = if is_mapped { (2, DIRTY) } else { (1, block.0 & DIRTY) };
+        Self(Self::of(Kind::File, Order::BASE).0 | dirty | refs)
+    }
     /// A frame of a block that was split and is one again: nothing, as records inside a block say. Refused
     /// where somebody has a reference besides the entries'.
     pub(in crate::frame) fn rejoined(self) -> Option<Self> {

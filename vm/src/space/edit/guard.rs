@@ -239,6 +239,13 @@ impl<M: Machine> AddressSpace<'_, M> {
             self.note_huge_leaves();
         }
     }
+
+    /// As [`note_huge_pages`](Self::note_huge_pages), of a mapping of shared memory.
+    pub(in crate::space) fn note_shared_huge_pages(&self) {
+        if self.vm.shared_huge.is_ever() && !mutant!("shared-thp.not-noted") {
+            self.note_huge_leaves();
+        }
+    }
 }
 
 impl<M: Machine> RangeGuard<'_, M> {

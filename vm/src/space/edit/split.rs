@@ -194,22 +194,26 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) {
         let order = table.level().leaf_size().map(crate::units::PageSize::order);
         if let Some((order, frame)) = order.zip(prepared.take_table()) {
-            self.split_one(table, slot, pages_of(order, page), frame);
+            self.split_one(table, slot, pages_of(order, page), Some(frame));
         }
     }
 
-    /// Splits the leaf in `slot`, which maps `pages`, and counts that.
+    /// Splits the leaf in `slot`, which maps `pages`, and counts that. One of an object's folio is cleared; a
+    /// table takes its place then if there is one.
     pub(in crate::space) fn split_one(
         &self,
         table: &mut LockedTable<'_, M>,
         slot: usize,
         pages: VpnRange,
-        frame: TableFrame<'v, M>,
+        frame: Option<TableFrame<'v, M>>,
     ) {
         let vm = self.vm;
         let cached = translations_of(table, slot, pages);
-        let split = table.split_leaf(slot, frame, || vm.shootdown.flush(vm.machine, &self.tlb, cached));
-        let Ok(SplitLeaf { last: leaf, has_split_block }) = split else { return };
+        let flush = || vm.shootdown.flush(vm.machine, &self.tlb, cached);
+        let split = frame.map(|frame| table.split_leaf(slot, frame, flush));
+        let Some(Ok(SplitLeaf { last: leaf, has_split_block })) = split else {
+            return self.drop_object_leaf(table, slot, pages, split.and_then(Result::err));
+        };
         vm.counters.count_each([Counter::TlbFlush, Counter::TableAlloc]);
         if leaf.owned() {
             vm.count(Counter::ThpSplitPmd);
@@ -219,6 +223,37 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             self.count_huge_gone(1);
         } else if self.table.is_huge_zero(leaf, table.level()) {
             vm.count(Counter::ThpSplitPmd);
+        }
+    }
+
+    /// Clears the leaf of an object's folio in `slot`, and links the table there, if there is one. (Linux:
+    /// `__split_huge_pmd` of memory that is not anonymous.)
+    #[cold]
+    #[inline(never)]
+    fn drop_object_leaf(
+        &self,
+        table: &mut LockedTable<'_, M>,
+        slot: usize,
+        pages: VpnRange,
+        frame: Option<TableFrame<'v, M>>,
+    ) {
+        let vm = self.vm;
+        let one = VpnRange::new(pages.start, pages.start.add(1));
+        let flush = || vm.shootdown.flush(vm.machine, &self.tlb, one);
+        if !table.drop_object_leaf(slot, pages, flush) {
+            return;
+        }
+        vm.counters.count_each([Counter::TlbFlush, Counter::ThpSplitPmd]);
+        self.count_shared_huge_gone(1);
+        if frame.is_some_and(|frame| table.link(slot, frame).is_ok()) {
+            vm.count(Counter::TableAlloc);
+        }
+    }
+
+    /// Counts leaves of objects' folios as gone.
+    pub(in crate::space) fn count_shared_huge_gone(&self, nr: u64) {
+        if nr > 0 {
+            self.vm.count_many(Counter::NrShmemPmdMapped, nr.wrapping_neg());
         }
     }
 

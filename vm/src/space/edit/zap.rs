@@ -208,7 +208,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         gather: &mut Gather<'_, 'v, M>,
         flush: HugeFlush,
     ) -> Vpn {
-        let (mut is_any_cleared, mut nr_huge) = (false, 0);
+        let (mut is_any_cleared, mut nr_huge, mut nr_shared) = (false, 0, 0);
         let end = sweep_table(table, rest, &mut |mut run: SlotRun<'_, '_, M>| {
             // A run of more than one slot is whole.
             let slot = run.slots.start;
@@ -221,12 +221,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             is_any_cleared = true;
             let of_pool = self.leave_pool(&mut run);
+            let of_objects = self.nr_of_objects(&mut run);
+            nr_shared += of_objects;
             // None where a TLB holds a translation for each page.
             let leaf_pages = if self.shows_by_table(&run) { 0 } else { run.table.level().entry_pages() };
             let add = |gather: &mut Gather<'_, 'v, M>, leaves| gather.add_leaves(leaves, leaf_pages);
-            nr_huge += run.unhook_each(gather, Gather::if_shared_huge, add).saturating_sub(of_pool);
+            nr_huge +=
+                run.unhook_each(gather, Gather::if_shared_huge, add).saturating_sub(of_pool + of_objects);
         });
         self.count_huge_gone(nr_huge);
+        self.count_shared_huge_gone(nr_shared);
         if flush == HugeFlush::Now && is_any_cleared && !mutant!("zap.huge-unlocked-before-flush") {
             gather.flush_now();
         }
@@ -239,6 +243,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.vm.zero_page == ZeroPagePolicy::Virtual
             && run.slots.clone().any(is_by_table)
             && !mutant!("zero.table-unhooked-as-leaf")
+    }
+
+    /// Leaves of objects' folios in a run above the last level.
+    fn nr_of_objects(&self, run: &mut SlotRun<'_, '_, M>) -> u64 {
+        let mut nr = 0;
+        if self.vm.shared_huge.is_ever() {
+            run.each_used(|table, slot, _| nr += u64::from(table.is_of_object(slot)));
+        }
+        nr
     }
 
     /// The second pass of an edit, after its flush, where it has left frames in their slots. Tables that it

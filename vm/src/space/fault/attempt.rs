@@ -265,10 +265,17 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             {
                 return Err(Ok(()));
             }
-            if let Some(size) = self.vma.pool_size()
-                && entry.table.level() == size.level()
-            {
-                return Ok(Walked::Pool(entry, size));
+            if let Some(backing) = self.vma.backing() {
+                if let Some(pool) = backing.as_pool()
+                    && entry.table.level() == pool.size.level()
+                {
+                    return Ok(Walked::Pool(entry, pool.size));
+                }
+                if self.space.vm.shared_huge.is_ever()
+                    && self.install_shared_huge(entry.again(), (access, huge), prepared).map_err(Err)?
+                {
+                    return Err(Ok(()));
+                }
             }
             match entry.entry() {
                 Entry::Absent => {}

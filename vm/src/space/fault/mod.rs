@@ -7,8 +7,10 @@
 //! | `proof` | why the mapping that an attempt has found may be trusted |
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
 //! | `prepare_block` | the same for blocks of frames |
+//! | `prepare_shared_huge` | the same for a huge page of shared memory |
 //! | `prepare_pool` | what is prepared for a mapping of the reserved pool |
 //! | `huge` | huge pages: installing one, and what is done at a huge leaf |
+//! | `shared_huge` | huge pages of shared memory: mapping the object's, or giving it one |
 //! | `sizes` | sizes between a base page and a huge page: installing a block of frames |
 //! | `huge_zero` | the huge zero page: mapping it, and what is done at a leaf of it |
 //! | `pool` | the reserved pool: installing one of its pages, and what is done at one |
@@ -28,8 +30,10 @@ mod pool;
 mod prepare;
 mod prepare_block;
 mod prepare_pool;
+mod prepare_shared_huge;
 mod proof;
 mod result;
+mod shared_huge;
 mod sizes;
 #[cfg(test)]
 mod tests;

@@ -5,10 +5,10 @@ use super::Fallback;
 use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef, MappedFrame, Priority, TableFrame};
 use crate::frame::{Birth, PoolCopy, PoolFolio, PoolTake, ZeroedFolio, ZeroedFrame};
 use crate::machine::{Entry, Machine};
-use crate::object::FillError;
+use crate::object::{FillError, FoundPage};
 use crate::space::Vm;
 use crate::sync::ReadGuard;
-use crate::units::{PageSize, Vpn};
+use crate::units::{Order, PageSize, Vpn};
 use crate::vma::{OrderSet, Vma};
 use core::fmt;
 
@@ -35,6 +35,8 @@ pub(super) enum Rare<'v, M: Machine> {
     Copy(Frame<'v, M>),
     /// The last attempt was about to install a huge page, and there was none.
     HugeWanted,
+    /// As [`HugeWanted`](Self::HugeWanted), for shared memory.
+    SharedHugeWanted,
     /// A block for a huge page.
     Huge(ZeroedFolio<'v, M>),
     /// There was no block for a huge page: the fault gets a base page.
@@ -216,19 +218,30 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
         let object = self.vm.object(backing, reading).ok_or(Fallback::VmaChanged)?;
         let offset = vma.frame_offset(page);
-        let pfn = match object.lookup(memory, offset, reading) {
-            Some(pfn) => pfn,
-            None => {
+        let pfn = match object.find(memory, offset, reading) {
+            FoundPage::Frame(pfn) => pfn,
+            FoundPage::InFolio(pfn) => {
+                object.split_folio(memory, offset, reading).map_err(Self::not_filled)?;
+                pfn
+            }
+            FoundPage::None | FoundPage::NoneOfFolio => {
                 self.allocate_frame()?;
-                object.fill(memory, offset, &mut self.frame, reading).map_err(|refused| match refused {
-                    FillError::Dead => Fallback::VmaChanged,
-                    FillError::NoMemory => Fallback::NoMemory,
-                })?
+                object.fill(memory, offset, &mut self.frame, reading).map_err(Self::not_filled)?
             }
         };
-        // Refused: the frame left the object after the lookup.
-        self.rare = Rare::Backing(memory.try_get(pfn).ok_or(Fallback::VmaChanged)?);
+        // Refused: the frame left the object after the lookup, or is one of a folio that another fault has
+        // given it since, or is splitting.
+        let frame = memory.try_get(pfn).filter(|frame| frame.order() == Order::BASE);
+        self.rare = Rare::Backing(frame.ok_or(Fallback::VmaChanged)?);
         Ok(())
+    }
+
+    /// Why the attempt gives up where an object refuses a page.
+    pub(super) fn not_filled(refused: FillError) -> Fallback {
+        match refused {
+            FillError::Dead => Fallback::VmaChanged,
+            FillError::NoMemory => Fallback::NoMemory,
+        }
     }
 
     /// Whether the prepared frame is still the backing's frame for the page. Asked under the lock of the
@@ -292,7 +305,7 @@ impl<M: Machine> fmt::Debug for Prepared<'_, M> {
             Rare::Copy(frame) => frame,
             Rare::Huge(folio) | Rare::Block(folio) => folio,
             Rare::Nothing | Rare::CopyWanted => &"no other",
-            Rare::HugeWanted | Rare::HugeZeroWanted => &"a huge page is wanted",
+            Rare::HugeWanted | Rare::SharedHugeWanted | Rare::HugeZeroWanted => &"a huge page is wanted",
             Rare::HugeLacking | Rare::PoolLacking(_) => &"no huge page",
             Rare::BlockWanted(_) => &"a block is wanted",
             Rare::BlockLacking => &"no block",

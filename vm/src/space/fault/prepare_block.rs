@@ -66,7 +66,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
             return self.prepare_block(orders);
         }
         if !matches!(self.rare, Rare::HugeWanted) {
-            return;
+            return self.prepare_shared_huge();
         }
         match self.vm.memory.alloc_zeroed_folio(self.placement, Order::HUGE) {
             Some(folio) => self.rare = Rare::Huge(folio),

@@ -4,7 +4,6 @@ use super::Fallback;
 use super::prepare::{Prepared, Rare};
 use crate::frame::{MappedFolio, PoolCopy, PoolFolio, PoolTake};
 use crate::machine::Machine;
-use crate::object::FillError;
 use crate::sync::ReadGuard;
 use crate::units::{PageSize, Pfn, Vpn};
 use crate::vma::Vma;
@@ -116,10 +115,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
                     // Another fault was faster, or the index lacks memory: then the next attempt has it.
                     self.rare = Rare::Pool(folio);
                 }
-                filled.map_err(|refused| match refused {
-                    FillError::Dead => Fallback::VmaChanged,
-                    FillError::NoMemory => Fallback::NoMemory,
-                })?
+                filled.map_err(Self::not_filled)?
             }
         };
         self.rare = Rare::Backing(memory.try_get(pfn).ok_or(Fallback::VmaChanged)?);

@@ -75,6 +75,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             if inherited.flags.contains(VmaFlags::HUGE_PAGE) {
                 child.note_huge_pages();
             }
+            if inherited.backing.is_some() {
+                child.note_shared_huge_pages();
+            }
             if inherited.pool().is_some() {
                 child.note_pool();
             }
@@ -281,7 +284,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         if let Some((slot, mut table)) = found
             && (table.owned_huge_leaf(slot).is_some() || table.huge_zero_leaf(slot).is_some())
         {
-            self.split_one(&mut table, slot, pages_of(Order::HUGE, page), frame);
+            self.split_one(&mut table, slot, pages_of(Order::HUGE, page), Some(frame));
         }
         Ok(())
     }

@@ -9,8 +9,8 @@ use crate::machine::Machine;
 use crate::space::Error;
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, Held, RangeGuard};
-use crate::units::{Access, VirtAddr, Vpn, VpnRange};
-use crate::vma::{TreeGaps, VmaAttributes, VmaFlags, VmaState, cut, merge, place};
+use crate::units::{Access, PageSize, VirtAddr, Vpn, VpnRange};
+use crate::vma::{TreeGaps, VmaAttributes, VmaFlags, VmaState, cut, merge, place, place_preferring};
 
 /// Whether writes to a mapping are seen elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,9 @@ impl<M: Machine> AddressSpace<'_, M> {
         if attributes.flags.contains(VmaFlags::HUGE_PAGE) {
             self.note_huge_pages();
         }
+        if attributes.backing.is_some() {
+            self.note_shared_huge_pages();
+        }
         if let Err(error) = self.put(guard, destination, attributes) {
             self.release_backing(attributes.backing, range);
             return Err(error);
@@ -166,7 +169,14 @@ impl<M: Machine> AddressSpace<'_, M> {
             Sharing::Shared => request,
         };
         let reading = self.vm.rcu.read();
-        let start = place(&TreeGaps(&self.vmas, &reading), &request).ok_or(Error::NoMemory)?;
+        let gaps = TreeGaps(&self.vmas, &reading);
+        let start = match sharing {
+            Sharing::Shared if self.vm.shared_huge.is_ever() => {
+                place_preferring(&gaps, &request, PageSize::Huge)
+            }
+            _ => place(&gaps, &request),
+        };
+        let start = start.ok_or(Error::NoMemory)?;
         Ok(Destination::Free(VpnRange::new(start, start.add(len))))
     }
 

@@ -64,6 +64,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn put_shared(&self, request: &MapRequest, backing: BackingId, offset: u64) -> Result<VpnRange, Error> {
         let (guard, destination) = self.place(request)?;
         let flags = VmaFlags::new_shared(request.flags);
+        self.note_shared_huge_pages();
         self.put(guard, destination, VmaAttributes::backed(destination.range(), flags, backing, offset))?;
         Ok(destination.range())
     }

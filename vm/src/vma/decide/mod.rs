@@ -16,6 +16,7 @@ mod split;
 
 pub(crate) use fork::inherit;
 pub use merge::{Merged, joins, merge, reusable_anon};
+pub(crate) use place::place_preferring;
 pub use place::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, place, place_aligned};
 pub use protect::{Charge, Protection, protect};
 pub use split::{Change, change, change_policy, cut, split};

@@ -144,6 +144,17 @@ pub fn place_aligned(gaps: &impl Gaps, request: &Placement, size: PageSize) -> O
     Some(Vpn(found.0.next_multiple_of(unit)))
 }
 
+/// As [`place`], but where pages of `size` begin if there is room, the mapping is as large, and its hint
+/// is not free. (Linux: `shmem_get_unmapped_area`.)
+pub(crate) fn place_preferring(gaps: &impl Gaps, request: &Placement, size: PageSize) -> Option<Vpn> {
+    let plain = place(gaps, request)?;
+    let is_good = request.hint == Some(plain) || plain.0.is_multiple_of(size.pages());
+    if is_good || request.nr_pages < size.pages() || mutant!("shared-thp.place-unaligned") {
+        return Some(plain);
+    }
+    place_aligned(gaps, request, size).or(Some(plain))
+}
+
 /// Whether the mapping fits at `start`, inside the window for hints.
 fn is_free(gaps: &impl Gaps, request: &Placement, start: Vpn) -> bool {
     let Some(end) = start.0.checked_add(request.nr_pages).map(Vpn) else { return false };

@@ -25,6 +25,8 @@ mod loom_huge;
 #[cfg(loom)]
 mod loom_huge_zero;
 #[cfg(loom)]
+mod loom_object_huge;
+#[cfg(loom)]
 mod loom_pairs;
 #[cfg(loom)]
 mod loom_parts;

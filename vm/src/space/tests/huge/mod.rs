@@ -7,6 +7,7 @@ mod faults;
 mod flush;
 mod fragmented;
 mod mishaps;
+mod object;
 mod random;
 mod resident;
 mod rmap;

@@ -1,0 +1,106 @@
+//! A block of frames that is memory of an object, and its split.
+//!
+//! ```text
+//!   ZeroedFolio ── into_file ──► FrameRef ── put_frame ──► a slot of a page index
+//!                                                             │ split_folio
+//!                                                             ▼
+//!                                  the slot has a reference of each frame ── take ──► FolioFrames
+//! ```
+//!
+//! As long as huge leaves alone map the block, its first record speaks for all of its frames. What needs a
+//! frame of it, a base entry or a pin, has the slot split the block first: each frame gets a record, with
+//! a reference of the slot and as many entries as the block had leaves. The frames stay where they are,
+//! and huge leaves that map them stay too (docs/design/shared-huge-pages.md).
+
+use super::mapped_folio::unmodelled;
+use crate::frame::{FrameRef, Kind, Memory, ZeroedFolio};
+use crate::machine::Machine;
+use crate::units::{Order, Pfn};
+use core::fmt;
+
+/// One reference of each frame of a block that was split, or is being split by another thread. Dropping it
+/// puts them.
+pub(crate) struct FolioFrames<'m, M: Machine> {
+    /// Invariant: the block of this order at `first`, of `memory`, was an object's. Its split has begun,
+    /// or is about to; from its end on one reference of each of its frames is this value's.
+    memory: &'m Memory<'m, M>,
+    first: Pfn,
+    order: Order,
+}
+
+impl<'m, M: Machine> ZeroedFolio<'m, M> {
+    /// The block as memory of an object, with one reference. `owner` are the object and the page of the
+    /// first frame in it.
+    pub(crate) fn into_file(self, owner: (u64, u64)) -> FrameRef<'m, M> {
+        let (memory, pfn, _) = self.into_block();
+        let meta = memory.meta_of(pfn);
+        // Before the kind: a getter that sees the new kind sees the owner too.
+        meta.set_owner(owner.0, owner.1);
+        meta.begin_as_objects();
+        let is_put = meta.put_to_use(Kind::File);
+        debug_assert!(is_put, "a block that was allocated has no use yet");
+        FrameRef::new(memory, pfn)
+    }
+}
+
+impl<M: Machine> FrameRef<'_, M> {
+    /// Whether this is a block of an object that may be split into frames.
+    pub(super) fn is_splittable(&self) -> bool {
+        self.memory().meta_of(self.pfn()).state().is_splittable_of_object()
+    }
+}
+
+impl<'m, M: Machine> FolioFrames<'m, M> {
+    /// The references of the caller, which gives them up.
+    ///
+    /// # Safety
+    /// As the invariant says.
+    pub(super) unsafe fn new(memory: &'m Memory<'m, M>, first: Pfn, order: Order) -> Self {
+        Self { memory, first, order }
+    }
+}
+
+impl<M: Machine> Memory<'_, M> {
+    /// Gives each frame of a block of an object a record of its own, which counts as many entries as the
+    /// block has leaves. The reference of the caller becomes one of each frame.
+    ///
+    /// # Safety
+    /// The caller owns a reference to the block, of an object and not of the reserved pool, that begins at
+    /// `first`; no other thread splits it, or has split it.
+    #[cold]
+    pub(super) unsafe fn split_object_block(&self, first: Pfn) {
+        let meta = self.meta_of(first);
+        let (block, (object, page)) = (meta.state(), meta.owner());
+        let Some(leaves) = meta.begin_block_split() else {
+            debug_assert!(false, "{first:?} was split: {meta:?}");
+            return;
+        };
+        let entries = if mutant!("shared-thp.parts-unmapped") { 0 } else { leaves };
+        for part in 1..block.order().frames() {
+            let owner = (object, page + part);
+            // Nobody else reads these records: no entry, and no index, has led to them yet, but for walkers
+            // that find no user memory there.
+            unmodelled(part, block.order(), || {
+                self.meta_of(first.add(part)).become_part_of_object(block, entries, owner);
+            });
+        }
+        // Last: until then the first record speaks for all.
+        meta.split_first_of_object();
+        meta.end_block_split(leaves);
+    }
+}
+
+impl<M: Machine> Drop for FolioFrames<'_, M> {
+    fn drop(&mut self) {
+        self.memory.meta_of(self.first).wait_for_split();
+        for part in 0..self.order.frames() {
+            unmodelled(part, self.order, || self.memory.put(self.first.add(part)));
+        }
+    }
+}
+
+impl<M: Machine> fmt::Debug for FolioFrames<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "references to the frames of {:?} at {:?}", self.order, self.first)
+    }
+}

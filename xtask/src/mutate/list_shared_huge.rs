@@ -1,0 +1,51 @@
+//! The points of huge pages of shared memory.
+
+use super::Mutation;
+use super::Test::{Model, Unit};
+
+const FAULTS: super::Test = Unit("space::tests::huge::object::faults");
+const EDITS: super::Test = Unit("space::tests::huge::object::edits");
+
+const ONE_MAPPING: super::Test = Unit(
+    "space::tests::huge::object::faults::\
+     a_huge_page_lies_in_one_mapping_at_the_same_place_within_a_huge_page",
+);
+
+/// All of them.
+pub const ALL: &[Mutation] = &[
+    Mutation {
+        point: "shared-thp.offset-ignored",
+        wrong: "a huge leaf is wanted where it would show other pages than its mapping says",
+        test: ONE_MAPPING,
+    },
+    Mutation {
+        point: "shared-thp.place-unaligned",
+        wrong: "shared memory that may go anywhere is put where no huge page fits",
+        test: FAULTS,
+    },
+    Mutation {
+        point: "shared-thp.parts-unmapped",
+        wrong: "frames of a folio that is split do not count the huge leaves that map it",
+        test: FAULTS,
+    },
+    Mutation {
+        point: "shared-thp.not-noted",
+        wrong: "munmap of a part of shared memory does not look for a huge leaf at its ends",
+        test: EDITS,
+    },
+    Mutation {
+        point: "shared-thp.flush-skipped",
+        wrong: "a CPU goes on to use a huge leaf of shared memory that a call has cleared",
+        test: EDITS,
+    },
+    Mutation {
+        point: "shared-thp.dead-filled",
+        wrong: "shared memory that has ended gets a huge page, which nobody frees",
+        test: Model("loom_a_fault_that_fills_an_object_against_its_end"),
+    },
+    Mutation {
+        point: "shared-thp.region-not-rechecked",
+        wrong: "a huge leaf of shared memory reaches beyond what munmap has left of its mapping",
+        test: Model("loom_a_fault_that_maps_a_folio_against_munmap_of_its_end"),
+    },
+];
