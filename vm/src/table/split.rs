@@ -114,7 +114,7 @@ pub(crate) fn level_to_split<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> 
     let level = match found.entry() {
         // Such a leaf is cleared. Nothing but another one, or a table, is put there before the caller has
         // published.
-        Entry::Leaf(leaf) if leaf.owned && is_of_object(&found) => return None,
+        Entry::Leaf(leaf) if leaf.owned() && is_of_object(&found) => return None,
         Entry::Leaf(_) => found.table.level(),
         _ if mutant!("split.reserved-for-leaves-only") => return None,
         // Faults put no larger leaves, and none where there is a table.

@@ -171,7 +171,7 @@ pub fn walk_cached<'r, 't, M: Machine>(
         from_above = (cached == region_of(vpn, Level::Pmd)).then_some(Pfn(table));
     }
     let entry = match from_above {
-        // SAFETY: as above; and the hit was cached in a section of the tree's RCU, so this one is of that too.
+        // SAFETY: as above; the hit was cached in a section of the tree's RCU, so this one is of that too.
         Some(table) => unsafe { descend(Table::at(tree, table, Level::Pmd), vpn, Level::Pte) },
         None => walk(tree, vpn, Level::Pte, reading),
     };

@@ -45,8 +45,9 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Marks a block of the reserved pool as one that goes back to be kept for the entry that mapped it.
-    /// `false` where somebody else has a reference, or it is not *exclusive*. A read-modify-write, after the entry was replaced: a pin
-    /// without a lock has its reference before it, which refuses this, or finds the entry changed.
+    /// `false` where somebody else has a reference, or it is not *exclusive*. A read-modify-write, after the
+    /// entry was replaced: a pin without a lock has its reference before it, which refuses this, or finds the
+    /// entry changed.
     pub(in crate::frame) fn begin_restore(&self) -> bool {
         self.step_shared(FrameState::restoring).is_some()
     }

@@ -23,9 +23,8 @@
 //!
 //! # After a writer has published
 //!
-//! What is left of its call, editing entries and flushing, keeps out other writers only
-//! ([`published`](AddressSpace::published), [`PublishedGuard`]): locked faults, mincore, MADV_DONTNEED and
-//! whoever lists mappings go on beside it. docs/design/locking.md says step by step why they may.
+//! What is left of its call keeps out other writers only ([`published`](AddressSpace::published)): locked
+//! faults, mincore, MADV_DONTNEED and whoever lists mappings go on beside it (docs/design/locking.md).
 
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Destination, Error, MapRequest};

@@ -246,7 +246,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Leaves of objects' folios in a run above the last level.
-    fn nr_of_objects(&self, run: &mut SlotRun<'_, '_, M>) -> u64 {
+    pub(in crate::space) fn nr_of_objects(&self, run: &mut SlotRun<'_, '_, M>) -> u64 {
         let mut nr = 0;
         if self.vm.shared_huge.is_ever() {
             run.each_used(|table, slot, _| nr += u64::from(table.is_of_object(slot)));

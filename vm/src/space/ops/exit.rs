@@ -82,10 +82,11 @@ impl<M: Machine> AddressSpace<'_, M> {
                 if run.table.level() == Level::Pte {
                     run.unhook_each(part, FullPart::if_shared, FullPart::add);
                 } else {
-                    let of_pool = self.leave_pool(&mut run);
+                    let (of_pool, of_objects) = (self.leave_pool(&mut run), self.nr_of_objects(&mut run));
                     let nr_frames = run.unhook_each(part, |_| IfShared::Add, FullPart::add);
+                    self.count_shared_huge_gone(of_objects);
                     if !mutant!("exit.huge-uncounted") {
-                        self.count_huge_gone(nr_frames.saturating_sub(of_pool));
+                        self.count_huge_gone(nr_frames.saturating_sub(of_pool + of_objects));
                     }
                 }
                 part.free();

@@ -28,8 +28,8 @@ const OTHER: u8 = 3;
 /// What both CPUs do with a space that has shared its page with a child. Returns one of two results.
 type Body = fn(&'static Tests, &'static TestSpace, Box<TestSpace>) -> bool;
 
-/// Runs the body in all executions, with its first and its last base page written before, and a pool of so many pages, one of which
-/// was set aside for the space. Returns how often each result was seen.
+/// Runs the body in all executions, with its first and its last base page written before, and a pool of so
+/// many pages, one of which was set aside for the space. Returns how often each result was seen.
 fn explore(pool: u64, body: Body) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(2, move || {
