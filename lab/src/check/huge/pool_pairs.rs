@@ -2,9 +2,9 @@
 //!
 //! Both run a space that maps three pages of the pool, which has as many for a child's copies and one more,
 //! and two pages of shared memory of the pool, which has those too; each CPU stores to a part of its own in
-//! the first page. Each does an operation, then reads its part back. What holds whatever the order: a page that is set aside is there for
-//! its fault, no CPU loses a store that nobody discards, or one to shared memory, no TLB holds what is gone,
-//! and the pool's counts are what entries and objects say.
+//! the first page. Each does an operation, then reads its part back. What holds whatever the order: a page
+//! that is set aside is there for its fault, no CPU loses a store that nobody discards, or one to shared
+//! memory, no TLB holds what is gone, and the pool's counts are what entries and objects say.
 
 use super::HUGE_BYTES;
 use super::scene::{Cpu, Machine, Operation, Scene};
