@@ -128,9 +128,12 @@ fn sample(root: &Path) -> Result<(), String> {
     play_all(root, &[pick(digest, &quick())], Rows::Printed)
 }
 
-/// One of the mutations, by the upper bits of a digest: the lower ones are less mixed.
+/// One of the mutations, by a digest, whose bits are mixed first: some of them say little (the finaliser of
+/// MurmurHash3).
 fn pick(digest: u32, mutations: &[&'static Mutation]) -> &'static Mutation {
-    mutations[(digest >> 12) as usize % mutations.len()]
+    let step = |word: u32, shift: u32, factor: u32| (word ^ word >> shift).wrapping_mul(factor);
+    let mixed = step(step(digest, 16, 0x85eb_ca6b), 13, 0xc2b2_ae35);
+    mutations[(mixed ^ mixed >> 16) as usize % mutations.len()]
 }
 
 /// The mutations for which only the library and its unit tests are built.

@@ -44,8 +44,10 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
             let _ = space.unmap(addr, len_bytes);
         }
     }
+    let unmap_all = || space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
+    unmap_all();
     taken_back(vm, space);
-    space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
+    unmap_all();
     for size in SIZES {
         vm.resize_huge_pool(size, 0);
         let counts = vm.memory().huge_pool(size);
@@ -56,6 +58,10 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
 /// A page that a child shares is taken back by the child, with finders that find nothing, the wrong space, or
 /// that fork and unmap meanwhile.
 fn taken_back<'v>(vm: &Vm<'v, Lab>, space: &AddressSpace<'v, Lab>) {
+    for size in SIZES {
+        vm.resize_huge_pool(size, 0);
+    }
+    assert_eq!(vm.resize_huge_pool(PageSize::Huge, 2).total, 2, "there is memory for two");
     let request = MapRequest::anonymous(4096);
     let base = space.map_huge_pool(&request, PageSize::Huge).expect("room, and a page");
     let (store, addr) = (Access::Write, VirtAddr(base.0 + 4096));

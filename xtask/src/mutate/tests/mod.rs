@@ -66,7 +66,7 @@ fn only_a_failed_test_counts_as_noticed() {
 fn every_quick_mutation_has_its_turn_as_the_sources_change() {
     let quick = quick();
     assert!(quick.len() > 1, "{quick:?}");
-    let picks = (0..1000u32).map(|n| pick(digest_of(0, &n.to_le_bytes()), &quick).point);
+    let picks = (0..10_000u32).map(|n| pick(digest_of(0, &n.to_le_bytes()), &quick).point);
     assert_eq!(picks.collect::<BTreeSet<_>>(), quick.iter().map(|m| m.point).collect());
 }
 
