@@ -265,17 +265,10 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             {
                 return Err(Ok(()));
             }
-            if let Some(backing) = self.vma.backing() {
-                if let Some(pool) = backing.as_pool()
-                    && entry.table.level() == pool.size.level()
-                {
-                    return Ok(Walked::Pool(entry, pool.size));
-                }
-                if self.space.vm.shared_huge.is_ever()
-                    && self.install_shared_huge(entry.again(), (access, huge), prepared).map_err(Err)?
-                {
-                    return Err(Ok(()));
-                }
+            if let Some(size) = self.vma.pool_size()
+                && entry.table.level() == size.level()
+            {
+                return Ok(Walked::Pool(entry, size));
             }
             match entry.entry() {
                 Entry::Absent => {}
@@ -309,6 +302,10 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         huge: HugeUse,
         prepared: &mut Prepared<'v, M>,
     ) -> Result<(), Result<(), Fallback>> {
+        let is_shared = self.vma.backing().is_some() && self.space.vm.shared_huge.is_ever();
+        if is_shared && self.install_shared_huge(entry, (access, huge), prepared).map_err(Err)? {
+            return Err(Ok(()));
+        }
         if huge == HugeUse::Whole && self.install_huge(entry, access, prepared).map_err(Err)? {
             return Err(Ok(()));
         }

@@ -202,6 +202,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
     /// Finds the backing's frame for the page, or gives it a new one, and takes a reference. Speculation may
     /// do so for a mapping that is stale: a dead object refuses, a live one gets a page of zeros that it
     /// would have got anyway.
+    #[cold]
+    #[inline(never)]
     pub fn find_backing(
         &mut self,
         vma: &Vma<M::Cpu>,

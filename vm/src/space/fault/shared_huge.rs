@@ -35,7 +35,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
     #[inline(never)]
     pub(super) fn install_shared_huge(
         self,
-        entry: EntryRef<'_, 's, M>,
+        entry: &EntryRef<'_, 's, M>,
         (access, huge): (Access, HugeUse),
         prepared: &mut Prepared<'v, M>,
     ) -> Result<bool, Fallback> {
@@ -51,7 +51,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         if !prepared.find_shared_folio(vma, (first, may), reading)? {
             return Ok(false);
         }
-        let (mut table, vma) = self.lock_shared_huge(&entry)?;
+        let (mut table, vma) = self.lock_shared_huge(entry)?;
         // P12: it may have left the object since the lookup.
         if !prepared.is_backing_current(vma, first, reading) {
             return Err(Fallback::VmaChanged);
