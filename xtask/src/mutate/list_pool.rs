@@ -64,7 +64,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pool.copy-of-another",
         wrong: "a copy is installed over another page than the one that was copied",
-        test: Model("loom_a_store_to_a_shared_page_of_the_pool_against_a_drop_and_a_second_fork"),
+        test: Unit("space::fault::tests::pool_copy"),
     },
     Mutation {
         point: "pool.copied-before-flush",

@@ -62,5 +62,7 @@ mod loom_walk_address;
 mod loom_walk_huge;
 #[cfg(loom)]
 mod loom_walk_word;
+#[cfg(not(loom))]
+mod pool_copy;
 #[cfg(loom)]
 mod world;

@@ -1,0 +1,44 @@
+//! A copy of a page of the reserved pool is kept from attempt to attempt: for that page only.
+
+use crate::machine::testing::TestMachine;
+use crate::space::fault::Fallback;
+use crate::space::fault::attempt::{Speculated, attempt};
+use crate::space::fault::prepare::Prepared;
+use crate::space::tests::world::{boot_map, space_of};
+use crate::space::{Fault, MapRequest, Vm};
+use crate::units::{Access, PageSize, VirtAddr};
+
+const BYTES: u64 = PageSize::Huge.bytes();
+
+#[test]
+fn a_copy_of_one_page_of_the_pool_is_not_installed_over_another() {
+    let machine = TestMachine::with_cpus(7 * PageSize::Huge.pages(), 1);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
+    vm.resize_huge_pool(PageSize::Huge, 4);
+    {
+        let space = space_of(&vm);
+        let base = space.map_huge_pool(&MapRequest::anonymous(2 * BYTES), PageSize::Huge).unwrap();
+        let store = |page: u64| Fault { addr: VirtAddr(base.0 + page * BYTES), access: Access::Write };
+        for page in [0, 1] {
+            space.fault(store(page)).unwrap();
+        }
+        let frame = |page| space.resident_frame(store(page).addr.vpn()).unwrap().0;
+        let before = [frame(0), frame(1)];
+        let child = space.fork().unwrap();
+        let mut prepared = Prepared::new(&vm);
+        let try_once = |page, prepared: &mut _| attempt(&space, store(page), &Speculated, prepared);
+        // The first page is shared: what the next attempt needs is a copy of it.
+        assert_eq!(try_once(0, &mut prepared), Err(Fallback::HugeUnprepared));
+        space.prepare_huge(&mut prepared);
+        // But that is of the second page, which needs one of its own.
+        assert_eq!(try_once(1, &mut prepared), Err(Fallback::HugeUnprepared));
+        assert_eq!([frame(0), frame(1)], before);
+        space.prepare_huge(&mut prepared);
+        assert_eq!(try_once(1, &mut prepared), Ok(()));
+        assert!(frame(0) == before[0] && frame(1) != before[1]);
+        drop(prepared);
+        drop((child, space));
+    }
+    vm.trim();
+    vm.memory().check().unwrap();
+}
