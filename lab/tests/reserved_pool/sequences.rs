@@ -43,9 +43,21 @@ fn by(process: usize, one: Do) -> Do {
 
 /// Private memory that processes share by fork: who gets a copy, who writes in place, who loses a page.
 fn fork_sequence() -> Vec<Do> {
+    [
+        store_after_fork(),
+        reserve_of_parent(),
+        full_pool(),
+        full_pool_given_up(),
+        no_reserve(),
+        reserve_of_child(),
+    ]
+    .concat()
+}
+
+/// A fork takes no page of the pool; the first store does, and the last owner writes in place.
+fn store_after_fork() -> Vec<Do> {
     let none = MapFlags::empty();
     vec![
-        // A fork takes no page of the pool; the first store does, and the last owner writes in place.
         map(0, 2, none),
         store(0),
         store(1),
@@ -59,7 +71,13 @@ fn fork_sequence() -> Vec<Do> {
         load(0),
         Do::End(1),
         unmap(0, 2 * HUGE),
-        // What is set aside and not touched is the parent's; a child has what is available.
+    ]
+}
+
+/// What is set aside and not touched is the parent's; a child has what is available.
+fn reserve_of_parent() -> Vec<Do> {
+    let none = MapFlags::empty();
+    vec![
         map(0, 3, none),
         store(0),
         Do::Fork(0, 1),
@@ -70,7 +88,13 @@ fn fork_sequence() -> Vec<Do> {
         load(2),
         Do::End(1),
         unmap(0, 3 * HUGE),
-        // A full pool: the child's store is a bus error, the parent's takes the page from all children.
+    ]
+}
+
+/// A full pool: the child's store is a bus error, the parent's takes the page from all children.
+fn full_pool() -> Vec<Do> {
+    let none = MapFlags::empty();
+    vec![
         map(0, 3, none),
         store(0),
         store(1),
@@ -94,7 +118,13 @@ fn fork_sequence() -> Vec<Do> {
         by(2, load(1)),
         by(2, store(1)),
         by(2, load(2)),
-        // What is given up, one child copies; the other gets none.
+    ]
+}
+
+/// What is given up after that, one child copies; the other gets none.
+fn full_pool_given_up() -> Vec<Do> {
+    let none = MapFlags::empty();
+    vec![
         unmap(8 * HUGE, HUGE),
         by(1, store(2)),
         by(2, store(2)),
@@ -107,7 +137,13 @@ fn fork_sequence() -> Vec<Do> {
         by(1, store(0)),
         Do::End(1),
         unmap(0, 2 * HUGE),
-        // Without a reserve the parent is as its children.
+    ]
+}
+
+/// Without a reserve the parent is as its children.
+fn no_reserve() -> Vec<Do> {
+    let none = MapFlags::empty();
+    vec![
         map(0, 2, MapFlags::NORESERVE),
         store(0),
         map(8, 3, none),
@@ -119,7 +155,13 @@ fn fork_sequence() -> Vec<Do> {
         by(1, unmap(0, HUGE)),
         store(0),
         Do::End(1),
-        // A child's own memory has a reserve, and its children none.
+    ]
+}
+
+/// A child's own memory has a reserve, and its children none.
+fn reserve_of_child() -> Vec<Do> {
+    let none = MapFlags::empty();
+    vec![
         unmap(0, 2 * HUGE),
         unmap(8 * HUGE, 3 * HUGE),
         Do::Fork(0, 1),
@@ -150,8 +192,13 @@ fn map_shared(page: u64, pages: u64, more: MapFlags) -> Do {
 
 /// Shared memory: an object has the pages, and keeps them until nothing of it is mapped.
 fn shared_sequence() -> Vec<Do> {
+    [shared_stays_whole(), shared_advice(), shared_reserve(), shared_without_reserve()].concat()
+}
+
+/// Nothing cuts a huge page, and only entries are dropped.
+fn shared_stays_whole() -> Vec<Do> {
     let none = MapFlags::empty();
-    let mut steps = vec![
+    vec![
         map_shared(0, 3, none),
         store(1),
         load(2),
@@ -167,7 +214,10 @@ fn shared_sequence() -> Vec<Do> {
         advise(0, 3 * HUGE, libc::MADV_DONTNEED),
         load(1),
         load(2),
-    ];
+    ]
+}
+
+fn shared_advice() -> Vec<Do> {
     let advice = [
         libc::MADV_FREE,
         libc::MADV_DONTFORK,
@@ -177,9 +227,13 @@ fn shared_sequence() -> Vec<Do> {
         libc::MADV_COLD,
         libc::MADV_POPULATE_READ,
     ];
-    steps.extend(advice.map(|advice| advise(0, HUGE, advice)));
-    steps.extend([
-        // More than there is; beside private memory; what is mapped last has all of the object.
+    advice.map(|advice| advise(0, HUGE, advice)).into()
+}
+
+/// More than there is; beside private memory; what is mapped last has all of the object.
+fn shared_reserve() -> Vec<Do> {
+    let none = MapFlags::empty();
+    vec![
         map_shared(8, 2, none),
         map(8, 1, none),
         unmap(0, 2 * HUGE),
@@ -201,7 +255,13 @@ fn shared_sequence() -> Vec<Do> {
         map(1, 1, none),
         map_shared(1, 1, none),
         unmap(0, 4 * HUGE),
-        // Without a reserve.
+    ]
+}
+
+/// Memory for which nothing is set aside; and a pool that gets smaller.
+fn shared_without_reserve() -> Vec<Do> {
+    let none = MapFlags::empty();
+    vec![
         map_shared(0, 5, MapFlags::NORESERVE),
         store(0),
         store(1),
@@ -223,19 +283,20 @@ fn shared_sequence() -> Vec<Do> {
         unmap(0, 2 * HUGE),
         unmap(2 * HUGE, HUGE),
         Do::Resize(POOL),
-    ]);
-    steps
+    ]
 }
 
 /// All of them.
 pub fn sequence() -> Vec<Do> {
+    [shared_sequence(), fork_sequence(), stays_whole(), advice(), dropped(), refused(), mapped_over()]
+        .concat()
+}
+
+/// Nothing cuts a huge page.
+fn stays_whole() -> Vec<Do> {
     let none = MapFlags::empty();
     let base = MapFlags::PRIVATE | MapFlags::FIXED;
-    let sized = |log2: u32| MapFlags::from_bits_retain(log2 << MapFlags::HUGE_SHIFT);
-    let huge = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::FIXED;
-    let mut steps = shared_sequence();
-    steps.extend(fork_sequence());
-    steps.extend([
+    vec![
         map(0, 3, none),
         map(8, 2, none),
         store(1),
@@ -248,7 +309,10 @@ pub fn sequence() -> Vec<Do> {
         protect(0, PAGE, Prot::READ | Prot::WRITE),
         advise(0, PAGE, libc::MADV_DONTFORK),
         map_at(BASE + PAGE, PAGE, base),
-    ]);
+    ]
+}
+
+fn advice() -> Vec<Do> {
     let advice = [
         libc::MADV_DONTNEED,
         libc::MADV_FREE,
@@ -263,9 +327,12 @@ pub fn sequence() -> Vec<Do> {
         libc::MADV_COLD,
         libc::MADV_POPULATE_WRITE,
     ];
-    steps.extend(advice.map(|advice| advise(0, HUGE, advice)));
-    steps.extend([
-        // What is dropped is set aside again; the end is rounded down.
+    advice.map(|advice| advise(0, HUGE, advice)).into()
+}
+
+/// What is dropped is set aside again, the end rounded down; and memory for which nothing is set aside.
+fn dropped() -> Vec<Do> {
+    vec![
         advise(PAGE, HUGE, libc::MADV_DONTNEED),
         advise(HUGE, PAGE, libc::MADV_DONTNEED),
         advise(0, 3 * HUGE - PAGE, libc::MADV_DONTNEED),
@@ -287,7 +354,14 @@ pub fn sequence() -> Vec<Do> {
         load(4),
         load(0),
         unmap(0, 5 * HUGE),
-        // Arguments that are refused.
+    ]
+}
+
+/// Arguments that are refused.
+fn refused() -> Vec<Do> {
+    let sized = |log2: u32| MapFlags::from_bits_retain(log2 << MapFlags::HUGE_SHIFT);
+    let huge = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::FIXED;
+    vec![
         map_at(BASE, 0, huge),
         map_at(BASE + PAGE, HUGE, huge),
         map_at(BASE, HUGE, huge | sized(22)),
@@ -295,7 +369,14 @@ pub fn sequence() -> Vec<Do> {
         map_at(BASE, HUGE, MapFlags::HUGETLB | MapFlags::FIXED),
         map_at(BASE + 2 * HUGE, 1, huge),
         unmap(0, 3 * HUGE),
-        // Over what the mapping there had; and over more than there is.
+    ]
+}
+
+/// Over what the mapping there had, and over more than there is; and a pool that gets smaller.
+fn mapped_over() -> Vec<Do> {
+    let none = MapFlags::empty();
+    let base = MapFlags::PRIVATE | MapFlags::FIXED;
+    vec![
         map(0, 4, none),
         store(3),
         map(0, 4, none),
@@ -312,6 +393,5 @@ pub fn sequence() -> Vec<Do> {
         store(0),
         Do::Resize(POOL),
         unmap(0, HUGE),
-    ]);
-    steps
+    ]
 }

@@ -36,6 +36,9 @@ pub enum FoundPage {
     InFolio(Pfn),
 }
 
+/// A slot, what it holds, and the height of a node in its place.
+type WayTo<'r, 'm, M> = (PageSlot<'r, 'm, M>, SlotContent<'r, 'm, M>, u32);
+
 /// log2 of the slots in a node.
 const SHIFT: u32 = Level::ENTRIES.ilog2();
 /// Heights 0 to 5 cover 2^45 pages.
@@ -62,6 +65,34 @@ impl<C: Cpu> PageIndex<C> {
         Self { root: RootSlot::new(memory, rcu) }
     }
 
+    /// The slot in which the way to a page ends, what it holds, and the height of a node in its place. `Err`
+    /// with the height that the root reaches, where that is not as far as the page.
+    #[inline(always)]
+    fn way_to<'r, 'm: 'r, M: Machine<Cpu = C>>(
+        &'r self,
+        memory: &'m Memory<'m, M>,
+        page: u64,
+        reading: &'r ReadGuard<'_, C>,
+    ) -> Result<WayTo<'r, 'm, M>, u32> {
+        let mut slot = self.root.slot(memory, reading);
+        let mut content = slot.content();
+        let mut place = match &content {
+            SlotContent::Empty => MAX_HEIGHT,
+            SlotContent::Frame(_) => 0,
+            SlotContent::Folio(_, height) | SlotContent::SplitFolio(_, height) => *height,
+            SlotContent::Node(node) => node.height(),
+        };
+        if !reaches(page, place) {
+            return Err(place);
+        }
+        while let SlotContent::Node(node) = content {
+            place = node.height() - 1;
+            slot = node.slot(index_of(page, node.height()));
+            content = slot.content();
+        }
+        Ok((slot, content, place))
+    }
+
     /// The frame of a page; stale at once.
     #[inline]
     pub fn lookup<M: Machine<Cpu = C>>(
@@ -70,23 +101,9 @@ impl<C: Cpu> PageIndex<C> {
         page: u64,
         reading: &ReadGuard<'_, C>,
     ) -> Option<Pfn> {
-        let mut node = match self.root.slot(memory, reading).content() {
-            SlotContent::Node(node) if reaches(page, node.height()) => node,
-            SlotContent::Frame(pfn) => return (page == 0).then_some(pfn),
-            SlotContent::Folio(pfn, height) | SlotContent::SplitFolio(pfn, height) => {
-                return reaches(page, height).then(|| frame_in(pfn, height, page));
-            }
-            _ => return None,
-        };
-        loop {
-            match node.slot(index_of(page, node.height())).content() {
-                SlotContent::Empty => return None,
-                SlotContent::Frame(pfn) => return Some(pfn),
-                SlotContent::Folio(pfn, height) | SlotContent::SplitFolio(pfn, height) => {
-                    return Some(frame_in(pfn, height, page));
-                }
-                SlotContent::Node(below) => node = below,
-            }
+        match self.find(memory, page, reading) {
+            FoundPage::Frame(pfn) | FoundPage::InFolio(pfn) => Some(pfn),
+            FoundPage::None | FoundPage::NoneOfFolio => None,
         }
     }
 
@@ -98,33 +115,15 @@ impl<C: Cpu> PageIndex<C> {
         page: u64,
         reading: &ReadGuard<'_, C>,
     ) -> FoundPage {
-        // The height of the slot that is looked at: that of a node in its place.
-        let (mut slot, mut above) = (self.root.slot(memory, reading), MAX_HEIGHT);
-        loop {
-            let none = if above > 0 { FoundPage::NoneOfFolio } else { FoundPage::None };
-            match slot.content() {
-                SlotContent::Empty => return none,
-                SlotContent::Frame(pfn) if above == 0 || page == 0 => return FoundPage::Frame(pfn),
-                // The root, of page 0.
-                SlotContent::Frame(_) if reaches(page, 1) => return FoundPage::None,
-                SlotContent::Frame(_) => return FoundPage::NoneOfFolio,
-                SlotContent::Folio(_, height) | SlotContent::SplitFolio(_, height)
-                    if !reaches(page, height) && above == MAX_HEIGHT =>
-                {
-                    return FoundPage::NoneOfFolio;
-                }
-                SlotContent::Folio(pfn, height) => return FoundPage::InFolio(frame_in(pfn, height, page)),
-                SlotContent::SplitFolio(pfn, height) => {
-                    return FoundPage::Frame(frame_in(pfn, height, page));
-                }
-                SlotContent::Node(node) if !reaches(page, node.height()) && above == MAX_HEIGHT => {
-                    return FoundPage::NoneOfFolio;
-                }
-                SlotContent::Node(node) => {
-                    above = node.height() - 1;
-                    slot = node.slot(index_of(page, node.height()));
-                }
-            }
+        match self.way_to(memory, page, reading) {
+            // The root holds the frame of page 0.
+            Err(0) if reaches(page, 1) => FoundPage::None,
+            Err(_) => FoundPage::NoneOfFolio,
+            Ok((_, SlotContent::Frame(pfn), _)) => FoundPage::Frame(pfn),
+            Ok((_, SlotContent::Folio(pfn, height), _)) => FoundPage::InFolio(frame_in(pfn, height, page)),
+            Ok((_, SlotContent::SplitFolio(pfn, height), _)) => FoundPage::Frame(frame_in(pfn, height, page)),
+            Ok((_, _, 0)) => FoundPage::None,
+            Ok(_) => FoundPage::NoneOfFolio,
         }
     }
 
@@ -135,17 +134,9 @@ impl<C: Cpu> PageIndex<C> {
         page: u64,
         reading: &'r ReadGuard<'_, C>,
     ) -> Option<PageSlot<'r, 'm, M>> {
-        let mut slot = self.root.slot(memory, reading);
-        let mut is_root = true;
-        loop {
-            match slot.content() {
-                SlotContent::Folio(_, height) if !is_root || reaches(page, height) => return Some(slot),
-                SlotContent::Node(node) if !is_root || reaches(page, node.height()) => {
-                    slot = node.slot(index_of(page, node.height()));
-                    is_root = false;
-                }
-                _ => return None,
-            }
+        match self.way_to(memory, page, reading) {
+            Ok((slot, SlotContent::Folio(..), _)) => Some(slot),
+            _ => None,
         }
     }
 

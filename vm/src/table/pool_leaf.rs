@@ -86,9 +86,10 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Whether the private folio of the pool that `slot` maps is this space's alone, or can become so because
-    /// nobody else has it: afterwards it is *exclusive*. `None` where a store has to copy it.
+    /// nobody else has it: afterwards it is *exclusive*. `None` where a store has to copy it, and where the
+    /// slot maps none.
     pub(crate) fn reuse_pool_leaf(&mut self, slot: usize) -> Option<Reuse> {
-        let meta = self.mapped_meta(slot)?;
+        let meta = self.mapped_meta(slot).filter(|_| self.is_of_private_pool(slot))?;
         if meta.state().is_exclusive() {
             return Some(Reuse::WasExclusive);
         }

@@ -93,18 +93,32 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
             is_any_left |= other == Other::Left;
             nr_frames += u64::from(other == Other::HugeLeaf);
         }
-        if let Some(pages) = self.pages(cleared) {
-            add(gather, Unhooked::frames(pages, frames));
-        }
-        if let Some(pages) = self.pages(left) {
-            add(gather, Unhooked::pending(pages));
-            is_any_left = true;
-        }
+        is_any_left |= self.hand_over(gather, add, (cleared, frames), left);
         // Entries that point to tables are left too, which runs do not hold.
         if !is_any_left {
             self.table.note_absent(self.slots);
         }
         nr_frames
+    }
+
+    /// Hands over the frames of the slots that were cleared, and the pages of those that were left pending.
+    /// Returns whether there are such.
+    #[inline(always)]
+    fn hand_over<G>(
+        &self,
+        gather: &mut G,
+        add: impl Fn(&mut G, Unhooked),
+        (cleared, frames): (Hull, UnhookedFrames),
+        left: Hull,
+    ) -> bool {
+        if let Some(pages) = self.pages(cleared) {
+            add(gather, Unhooked::frames(pages, frames));
+        }
+        let left = self.pages(left);
+        if let Some(pages) = left {
+            add(gather, Unhooked::pending(pages));
+        }
+        left.is_some()
     }
 
     /// The pages of a hull's slots, unless it is empty.

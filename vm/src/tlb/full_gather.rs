@@ -25,7 +25,7 @@ pub(crate) struct FullGather<'a, 'm, M: Machine> {
 pub(crate) struct FullPart<'p, 'a, 'm, M: Machine> {
     whole: &'p FullGather<'a, 'm, M>,
     batch: GatherBatch,
-    /// No CPU had the space loaded when the part began, and none loads it.
+    /// As the whole space was found to be flushed when the part began, or has freed last.
     flushed: Flushed,
 }
 
@@ -49,9 +49,14 @@ impl<'a, 'm, M: Machine> FullGather<'a, 'm, M> {
 
     /// Frees what a batch holds.
     fn free(&self, batch: &mut GatherBatch) -> Flushed {
-        batch.free_after(self.memory, self.rcu, || {
-            assert!(self.space.is_loaded_nowhere(), "a space ends while a CPU has it loaded");
-        })
+        batch.free_after(self.memory, self.rcu, || self.assert_loaded_nowhere())
+    }
+
+    /// Asked before anything of the space is freed. No CPU loads it later: who ends a space has it by `&mut`,
+    /// and a CPU loads a space that it has borrowed.
+    #[inline(always)]
+    fn assert_loaded_nowhere(&self) {
+        assert!(self.space.is_loaded_nowhere(), "a space ends while a CPU has it loaded");
     }
 }
 
@@ -65,7 +70,12 @@ impl<M: Machine> FullPart<'_, '_, '_, M> {
     }
 
     /// What becomes of a leaf of a base page whose frame others may map too: its mapping is put at once.
+    ///
+    /// # Panics
+    /// As [`FullGather::part`].
+    #[inline(always)]
     pub fn if_shared(&mut self) -> IfShared<'_> {
+        self.whole.assert_loaded_nowhere();
         IfShared::Put(&self.flushed)
     }
 

@@ -6,19 +6,15 @@
 //! order: no store is lost, nothing is reached that is not mapped, no TLB holds two sizes, and counts of
 //! frames are those of entries.
 
-use super::{HUGE, HUGE_BYTES};
+use super::HUGE_BYTES;
+use super::scene::{Cpu, Operation, Scene};
 use crate::check::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
-use crate::check::drive::Driver;
-use crate::check::library::{boot_map, layout_of};
-use crate::check::recount::QuiescentSystem;
-use crate::check::setting::Setting;
-use crate::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
-use crate::machine::soft::{MachineConfig, SoftMachine};
+use crate::machine::baton::Report;
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, MapRequest, MemlockLimit, Path, Place, Sharing, Vm};
-use interleaf::units::{Access, CpuId, VirtAddr};
-use interleaf::vma::SharedHugePolicy;
-use std::ops::Range;
+use interleaf::space::{MapRequest, Place, Sharing};
+use interleaf::units::{Access, VirtAddr};
+use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
+use std::ops::{Deref, Range};
 
 /// What one CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +67,7 @@ const BORDER: (u64, u64) = (BASE + HUGE_BYTES - 2 * PAGE, 4 * PAGE);
 /// The first pages once more.
 const ELSEWHERE: u64 = BASE + 8 * HUGE_BYTES + PAGE;
 const PAGES_ELSEWHERE: u64 = 200;
-const FRAMES: u64 = 8 * HUGE;
 const BOTH: Prot = Prot::READ.union(Prot::WRITE);
-
-type Machine<F> = SoftMachine<Baton, F>;
 
 /// Plays a pair with each seed. Returns how many steps there were.
 ///
@@ -84,60 +77,8 @@ pub fn run_object_pair<F: Format>(
     pair: (ObjectOperation, ObjectOperation),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
-    let options = Options { limit_steps: 2_000_000, keep: 80 };
-    let played = explore(seeds, options, move |schedule| scenario::<F>(schedule, pair));
-    played.map(|summary| summary.steps)
-}
-
-fn scenario<F: Format>(schedule: &Schedule, pair: (ObjectOperation, ObjectOperation)) {
-    let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
-    let path = if schedule.seed().is_multiple_of(3) { Path::Locked } else { Path::Speculative };
-    let machine = Machine::<F>::new(&MachineConfig::small(2, FRAMES)).expect("a machine");
-    let entered = machine.enter(CpuId(0));
-    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-    let vm = vm.with_shared_huge_pages(SharedHugePolicy::Always);
-    let before = vm.memory().check().expect("frames add up").allocated;
-    let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
-    drop(entered);
-    let limit = MemlockLimit::new(u64::MAX);
-    let driver = || Driver { machine: &machine, space: &space };
-    let cpus = [0, 1].map(|cpu| Cpu { driver: driver(), cpu, limit: &limit });
-    let mut active = Vec::new();
-    for cpu in &cpus {
-        let _entered = machine.enter(CpuId(cpu.cpu as u32));
-        if cpu.cpu == 0 {
-            map(&space);
-        }
-        active.push(space.activate(None));
-        // Untouched in every fourth run.
-        if !schedule.seed().is_multiple_of(4) {
-            cpu.store(1);
-        }
-        if cpu.cpu == 1 && schedule.seed().is_multiple_of(2) {
-            cpu.call(Call::Write { addr: BASE + HUGE_BYTES + 9 * PAGE, value: 9 });
-        }
-    }
-    let program = |(cpu, operation): (usize, ObjectOperation)| -> Program<'_> {
-        let cpu = &cpus[cpu];
-        Box::new(move || cpu.run(operation))
-    };
-    schedule.run(&machine, [pair.0, pair.1].into_iter().enumerate().map(program).collect());
-    let entered = machine.enter(CpuId(0));
-    QuiescentSystem { machine: &machine, vm: &vm, spaces: &[&space], path }.must_hold();
-    assert_eq!(machine.violations(), [], "a TLB saw the impossible");
-    let second = active.pop();
-    drop(active);
-    drop(entered);
-    {
-        let _entered = machine.enter(CpuId(1));
-        drop(second);
-        vm.trim();
-    }
-    let _entered = machine.enter(CpuId(0));
-    drop(space);
-    vm.trim();
-    let after = vm.memory().check().expect("frames add up at the end").allocated;
-    assert_eq!(after, before, "frames handed out before and after");
+    let policies = (HugePolicy::Never, HugeSizes::NEVER);
+    Scene { pool: 0, huge: 8, policies, shared: SharedHugePolicy::Always }.play::<F, _>(pair, seeds)
 }
 
 fn request(addr: u64, len_bytes: u64) -> MapRequest {
@@ -145,27 +86,52 @@ fn request(addr: u64, len_bytes: u64) -> MapRequest {
     MapRequest { place, sharing, ..MapRequest::anonymous(len_bytes) }
 }
 
-fn map<F: Format>(space: &AddressSpace<'_, Machine<F>>) {
-    space.map(&request(BASE, 2 * HUGE_BYTES)).expect("there is room");
-    let elsewhere = request(ELSEWHERE, PAGES_ELSEWHERE * PAGE);
-    space.map_shared(space, VirtAddr(BASE), &elsewhere).expect("there is room");
+impl Operation for ObjectOperation {
+    fn map<F: Format>(cpu: &Cpu<'_, '_, F>) {
+        let space = cpu.space();
+        space.map(&request(BASE, 2 * HUGE_BYTES)).expect("there is room");
+        let elsewhere = request(ELSEWHERE, PAGES_ELSEWHERE * PAGE);
+        space.map_shared(space, VirtAddr(BASE), &elsewhere).expect("there is room");
+    }
+
+    fn begin<F: Format>(cpu: &Cpu<'_, '_, F>) {
+        // Untouched in every fourth run.
+        if !cpu.seed.is_multiple_of(4) {
+            Object(cpu).store(1);
+        }
+        if cpu.begins_with_second() {
+            cpu.call(Call::Write { addr: BASE + HUGE_BYTES + 9 * PAGE, value: 9 });
+        }
+    }
+
+    fn run<F: Format>(self, cpu: &Cpu<'_, '_, F>) {
+        let cpu = Object(cpu);
+        cpu.store(20);
+        cpu.carry_out(self);
+        let mut byte = [0];
+        let elsewhere = VirtAddr(ELSEWHERE + cpu.own());
+        // Not mapped any more, perhaps.
+        if cpu.space().copy_from(elsewhere, &mut byte) == Ok(1) {
+            cpu.must_read(byte[0]);
+        }
+    }
 }
 
-/// What one CPU works with.
-struct Cpu<'a, 'v, F: Format> {
-    driver: Driver<'a, 'v, Baton, F>,
-    cpu: u64,
-    limit: &'a MemlockLimit<Baton>,
+/// What one CPU does with the object's memory.
+struct Object<'c, 'a, 'v, F: Format>(&'c Cpu<'a, 'v, F>);
+
+impl<'a, 'v, F: Format> Deref for Object<'_, 'a, 'v, F> {
+    type Target = Cpu<'a, 'v, F>;
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
 }
 
-impl<'v, F: Format> Cpu<'_, 'v, F> {
+impl<F: Format> Object<'_, '_, '_, F> {
     /// The own page within the object, which nobody unmaps at its first place.
     fn own(&self) -> u64 {
         (5 + 100 * self.cpu) * PAGE
-    }
-
-    fn call(&self, call: Call) -> CallResult {
-        self.driver.call(&call)
     }
 
     fn store(&self, value: u8) {
@@ -176,17 +142,6 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
     fn must_read(&self, value: u8) {
         let read = self.call(Call::Read { addr: BASE + self.own() });
         assert_eq!(read, CallResult::Byte(value), "a store to shared memory is lost");
-    }
-
-    fn run(&self, operation: ObjectOperation) {
-        self.store(20);
-        self.carry_out(operation);
-        let mut byte = [0];
-        let elsewhere = VirtAddr(ELSEWHERE + self.own());
-        // Not mapped any more, perhaps.
-        if self.driver.space.copy_from(elsewhere, &mut byte) == Ok(1) {
-            self.must_read(byte[0]);
-        }
     }
 
     fn carry_out(&self, operation: ObjectOperation) {
@@ -224,13 +179,13 @@ impl<'v, F: Format> Cpu<'_, 'v, F> {
             }
             ObjectOperation::Pin => {
                 let addr = VirtAddr(BASE + self.own());
-                let pins = self.driver.space.pin_pages(addr, Access::Write, self.limit, [None]);
+                let pins = self.space().pin_pages(addr, Access::Write, self.limit, [None]);
                 assert!(pins.is_ok(), "the own page is mapped: {pins:?}");
                 self.store(6);
                 self.must_read(6);
             }
             ObjectOperation::Fork => {
-                let child = self.driver.space.fork().expect("there is memory");
+                let child = self.space().fork().expect("there is memory");
                 let addr = VirtAddr(BASE + self.own());
                 assert_eq!(child.copy_to(addr, &[7]), Ok(1));
                 self.must_read(7);

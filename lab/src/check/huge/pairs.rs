@@ -13,7 +13,7 @@ use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Error};
 use interleaf::sync::wait_until;
 use interleaf::units::{Access, VirtAddr};
-use interleaf::vma::{HugePolicy, HugeSizes};
+use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -152,7 +152,7 @@ fn run_pair_with<F: Format>(
     policies: (HugePolicy, HugeSizes),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
-    Scene { pool: 0, huge: HUGE_FRAMES, policies }.play::<F, _>(pair, seeds)
+    Scene { pool: 0, huge: HUGE_FRAMES, policies, shared: SharedHugePolicy::Never }.play::<F, _>(pair, seeds)
 }
 
 impl Operation for HugeOperation {
@@ -161,9 +161,9 @@ impl Operation for HugeOperation {
         cpu.call(Call::Mmap { hint: BASE, len: 2 * HUGE_BYTES, prot: BOTH, flags });
     }
 
-    fn begin<F: Format>(cpu: &Cpu<'_, '_, F>, is_second_there: bool) {
+    fn begin<F: Format>(cpu: &Cpu<'_, '_, F>) {
         cpu.store(1);
-        if is_second_there {
+        if cpu.begins_with_second() {
             cpu.call(Call::Write { addr: BASE + HUGE_BYTES + 9 * PAGE, value: 9 });
         }
     }

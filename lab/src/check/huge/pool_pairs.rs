@@ -13,7 +13,7 @@ use crate::machine::baton::Report;
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MapRequest, Place, Sharing};
 use interleaf::units::{Access, PageSize, VirtAddr};
-use interleaf::vma::{HugePolicy, HugeSizes};
+use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
 use std::ops::Range;
 
 /// What one CPU does.
@@ -107,7 +107,7 @@ pub fn run_pool_pair<F: Format>(
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
     let policies = (HugePolicy::Never, HugeSizes::NEVER);
-    Scene { pool: POOL, huge: 4, policies }.play::<F, _>(pair, seeds)
+    Scene { pool: POOL, huge: 4, policies, shared: SharedHugePolicy::Never }.play::<F, _>(pair, seeds)
 }
 
 impl Operation for PoolOperation {
@@ -116,9 +116,9 @@ impl Operation for PoolOperation {
         Pool(cpu).map_shared();
     }
 
-    fn begin<F: Format>(cpu: &Cpu<'_, '_, F>, is_second_there: bool) {
+    fn begin<F: Format>(cpu: &Cpu<'_, '_, F>) {
         Pool(cpu).store_own(1);
-        if is_second_there {
+        if cpu.begins_with_second() {
             cpu.call(Call::Write { addr: BASE + HUGE_BYTES + 9 * PAGE, value: 9 });
         }
     }

@@ -16,7 +16,7 @@ use interleaf::frame::PoolCounts;
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MemlockLimit, Path, Vm};
 use interleaf::units::{CpuId, PageSize};
-use interleaf::vma::{HugePolicy, HugeSizes};
+use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
@@ -32,15 +32,16 @@ pub(super) struct Scene {
     pub huge: u64,
     /// Where faults install huge pages, and blocks of which sizes.
     pub policies: (HugePolicy, HugeSizes),
+    /// Where they give shared memory huge pages.
+    pub shared: SharedHugePolicy,
 }
 
 /// What one CPU does.
 pub(super) trait Operation: Copy + Send + Sync + 'static {
     /// Prepares the space, which CPU 0 does not run yet.
     fn map<F: Format>(cpu: &Cpu<'_, '_, F>);
-    /// Stores what is there before. The CPU runs the space; `is_second_there`: whether to touch the second
-    /// huge page.
-    fn begin<F: Format>(cpu: &Cpu<'_, '_, F>, is_second_there: bool);
+    /// Stores what is there before. The CPU runs the space.
+    fn begin<F: Format>(cpu: &Cpu<'_, '_, F>);
     /// Does the operation, and asserts what holds of it.
     fn run<F: Format>(self, cpu: &Cpu<'_, '_, F>);
 }
@@ -50,6 +51,8 @@ pub(super) struct Cpu<'a, 'v, F: Format> {
     pub driver: Driver<'a, 'v, Baton, F>,
     /// Its number.
     pub cpu: u64,
+    /// The seed of the run.
+    pub seed: u64,
     pub limit: &'a MemlockLimit<Baton>,
     /// Rounds that are over, of what is done again and again.
     pub rounds: &'a AtomicU64,
@@ -58,6 +61,11 @@ pub(super) struct Cpu<'a, 'v, F: Format> {
 impl<'v, F: Format> Cpu<'_, 'v, F> {
     pub fn call(&self, call: Call) -> CallResult {
         self.driver.call(&call)
+    }
+
+    /// Whether this CPU touches the second huge page before: one of them, in every other run.
+    pub fn begins_with_second(&self) -> bool {
+        self.cpu == 1 && self.seed.is_multiple_of(2)
     }
 
     pub fn space(&self) -> &AddressSpace<'v, Machine<F>> {
@@ -77,14 +85,14 @@ impl Scene {
     }
 
     fn play_once<F: Format, O: Operation>(self, schedule: &Schedule, pair: (O, O)) {
-        let (policy, sizes) = self.policies;
+        let ((policy, sizes), seed) = (self.policies, schedule.seed());
         let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
-        let path = if schedule.seed().is_multiple_of(3) { Path::Locked } else { Path::Speculative };
+        let path = if seed.is_multiple_of(3) { Path::Locked } else { Path::Speculative };
         let config = MachineConfig::small(2, (self.pool + self.huge) * HUGE);
         let machine = Machine::<F>::new(&config).expect("a machine");
         let entered = machine.enter(CpuId(0));
         let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-        let vm = vm.with_huge_pages(policy).with_huge_sizes(sizes);
+        let vm = vm.with_huge_pages(policy).with_huge_sizes(sizes).with_shared_huge_pages(self.shared);
         let all = PoolCounts { total: self.pool, free: self.pool, reserved: 0, surplus: 0 };
         assert_eq!(vm.resize_huge_pool(PageSize::Huge, self.pool), all);
         let before = vm.memory().check().expect("frames add up").allocated;
@@ -92,7 +100,7 @@ impl Scene {
         drop(entered);
         let (limit, rounds) = (MemlockLimit::new(u64::MAX), AtomicU64::new(0));
         let driver = || Driver { machine: &machine, space: &space };
-        let cpus = [0, 1].map(|cpu| Cpu { driver: driver(), cpu, limit: &limit, rounds: &rounds });
+        let cpus = [0, 1].map(|cpu| Cpu { driver: driver(), cpu, seed, limit: &limit, rounds: &rounds });
         let mut active = Vec::new();
         for cpu in &cpus {
             let _entered = machine.enter(CpuId(cpu.cpu as u32));
@@ -100,8 +108,7 @@ impl Scene {
                 O::map(cpu);
             }
             active.push(space.activate(None));
-            // The second is there too in every other run.
-            O::begin(cpu, cpu.cpu == 1 && schedule.seed().is_multiple_of(2));
+            O::begin(cpu);
         }
         let program = |(cpu, operation): (usize, O)| -> Program<'_> {
             let cpu = &cpus[cpu];

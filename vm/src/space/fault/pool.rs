@@ -263,12 +263,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let (folio, from) = prepared.take_pool_copy().ok_or(Fallback::EntryBusy)?.into_parts();
         let pages = pages_of(folio.size().order(), page);
         let birth = self.node.birth(pages.start);
-        table.replace_by_copy(slot, folio, (birth, bits), |table| {
+        let is_replaced = table.replace_by_copy(slot, folio, (birth, bits), |table| {
             if !mutant!("pool.copy-flush-skipped") {
                 // A TLB forgets the leaf whole, whichever of its pages is named.
                 self.flush_page(table, pages.start);
             }
         });
+        debug_assert!(is_replaced, "the leaf was seen under this lock");
         drop(table);
         // The old mapping is back: the copy is not under way any more.
         drop(from);
