@@ -49,7 +49,19 @@ impl<M: Machine> Memory<'_, M> {
     /// Lowers the refcount of user memory: the caller's reference is gone. The last one frees the frame.
     pub(super) fn put(&self, pfn: Pfn) {
         let Some(meta) = self.meta(pfn) else { return self.refuse(pfn) };
-        match meta.put() {
+        self.free_if_taken(meta, pfn, meta.put());
+    }
+
+    /// As [`put`](Self::put), of a pin.
+    pub(super) fn put_pin(&self, pfn: Pfn) {
+        let meta = self.meta_of(pfn);
+        self.free_if_taken(meta, pfn, meta.unpin());
+    }
+
+    /// Frees what is taken after a reference was put.
+    #[inline(always)]
+    fn free_if_taken(&self, meta: &FrameMeta<M::Cpu>, pfn: Pfn, left: Option<FrameState>) {
+        match left {
             Some(FrameState::TAKEN_FRAME) => self.free_to_cache(meta, pfn, Init::Dirty),
             Some(left) if left.kind() == Kind::Taken => self.free_used_block(pfn, left),
             Some(_) => (),

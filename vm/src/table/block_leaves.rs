@@ -1,8 +1,10 @@
 //! Several leaves of base pages at once: those of the frames of a block.
 //!
 //! Each frame is one of its own from the start, *exclusive*, and so is each leaf: nothing tells afterwards
-//! that they came together, but that the frames follow each other and are aligned.
+//! that they came together, but that the frames follow each other and are aligned, which a TLB may be told
+//! ([`contiguous`](super::contiguous)).
 
+use super::contiguous::hint_of;
 use super::{LeafBits, LockedTable};
 use crate::frame::FolioParts;
 use crate::machine::{Entry, Format, Machine};
@@ -29,8 +31,9 @@ impl<M: Machine> LockedTable<'_, M> {
     #[track_caller]
     pub(crate) fn install_parts(&mut self, first: usize, parts: FolioParts<'_, M>, bits: LeafBits) {
         debug_assert!(self.are_absent(first, parts.len() as usize), "something is mapped there");
+        let hint = hint_of(&parts);
         for (slot, frame) in (first..).zip(parts) {
-            self.install(slot, frame, bits);
+            self.install_with(slot, frame, bits, hint);
         }
     }
 }

@@ -71,7 +71,7 @@ impl LeafCounts {
         let state = meta.state();
         match state.kind() {
             Kind::User if !state.is_exclusive() && meta.mapcount() > 1 => &mut self.shared,
-            Kind::User if !state.is_exclusive() || state.refcount() == 1 => &mut self.own,
+            Kind::User if !state.is_exclusive() || state.has_one_reference() => &mut self.own,
             Kind::User => &mut self.referenced,
             _ => &mut self.others,
         }

@@ -132,9 +132,17 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     #[inline(always)]
     #[track_caller]
     pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
+        self.install_with(slot, frame, bits, 0);
+    }
+
+    /// As [`install`](Self::install); sets in the word, too, the bits of `hint`, which no decoded leaf says.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn install_with(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits, hint: u64) {
         assert!(self.level() == Level::Pte, "a leaf of a base page in a table of {:?}", self.level());
         let pfn = frame.into_entry(self.table.tree.memory);
-        self.put(slot, Entry::Leaf(bits.leaf(pfn, LeafKind::OWNED)));
+        let leaf = Entry::Leaf(bits.leaf(pfn, LeafKind::OWNED));
+        self.put_word(slot, M::Format::encode(leaf, Level::Pte) | hint);
     }
 
     /// Maps the zero page, never to write, in a slot that is not present for the hardware.
@@ -222,13 +230,19 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// entry points to was written before.
     #[inline(always)]
     pub(super) fn put(&mut self, slot: usize, entry: Entry) {
+        self.put_word(slot, M::Format::encode(entry, self.level()));
+    }
+
+    /// As [`put`](Self::put), of the word of an entry.
+    #[inline(always)]
+    fn put_word(&mut self, slot: usize, word: u64) {
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
         let (used, part) = (self.meta.used_parts(), 1 << (slot / PART));
         if used & part == 0 && !mutant!("table.use-not-noted") {
             self.meta.set_used_parts(used | part);
         }
         let order = if mutant!("table.install-relaxed") { Relaxed } else { Release };
-        self.table.word(slot).store(M::Format::encode(entry, self.level()), order);
+        self.table.word(slot).store(word, order);
     }
 
     /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns the
@@ -245,6 +259,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let cell = self.table.word(slot);
         let word = M::Format::encode(entry, self.level());
         let mut old = cell.load(Relaxed);
+        debug_assert!(!M::Format::is_contiguous(old), "one leaf of a group is cleared");
         debug_assert!(
             entry == Entry::Absent || self.meta.used_parts() >> (slot / PART) & 1 == 1,
             "what is put into an absent slot is installed"
@@ -281,7 +296,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// both of the frame: a pin without a lock finds it *lazyfree*, or has its reference here.
     pub fn is_discardable(&self, slot: usize) -> bool {
         let clean = matches!(self.entry(slot), Entry::Leaf(leaf) if !leaf.dirty);
-        let is_free = |state: FrameState| state.is_lazyfree() && state.refcount() == 1;
+        let is_free = |state: FrameState| state.is_lazyfree() && state.has_one_reference();
         clean && self.mapped_meta(slot).is_some_and(|meta| is_free(meta.state()))
     }
 

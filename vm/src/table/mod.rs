@@ -11,6 +11,7 @@
 //! | `unlinked` | a table that is filled before a walk reaches it |
 //! | `huge_leaf` | huge leaves that own a block of frames |
 //! | `block_leaves` | leaves of base pages for all frames of a block |
+//! | `contiguous` | groups of such leaves for which a TLB may hold one translation |
 //! | `huge_zero`, `zero_table` | leaves of the huge zero page; the table that hardware finds in its place |
 //! | `collapse` | a huge leaf in the place of a table, whose pages it has copied |
 //! | `leaf_bits` | what a leaf says besides its frame |
@@ -40,6 +41,7 @@ mod accessed;
 mod adjust;
 mod block_leaves;
 mod collapse;
+mod contiguous;
 mod entries;
 mod find_frame;
 pub mod format;

@@ -53,8 +53,8 @@ pub struct MappedFrame<'m, M: Machine> {
 /// A reference whose frame is pinned: a fork that comes later does not share it. Dropping it unpins and
 /// lowers the refcount. (Linux: `FOLL_PIN`.)
 pub struct PinnedFrame<'m, M: Machine> {
-    /// Invariant: the frame is one of a block of user memory of `memory`, of this order; one of the
-    /// references and one of the pins of the block are this value's.
+    /// Invariant: the frame is one of a block of user memory of `memory`, of this order; one of the pins of
+    /// the block is this value's.
     memory: &'m Memory<'m, M>,
     frame: PinnedPart,
 }
@@ -151,7 +151,10 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         // With one reference there is no entry, because entries have one; and who takes another one now is
         // refused here until this one, which becomes the entries', is gone.
         let state = self.memory.meta_of(self.pfn).state();
-        if state.kind() == Kind::User && state.refcount() != 1 && !mutant!("frame.exclusive-mapped-twice") {
+        if state.kind() == Kind::User
+            && !state.has_one_reference()
+            && !mutant!("frame.exclusive-mapped-twice")
+        {
             return Err(self);
         }
         let Some(before) = self.memory.meta_of(self.pfn).add_mapping() else { return Err(self) };
@@ -299,8 +302,8 @@ impl<M: Machine> Memory<'_, M> {
     ///
     /// The caller looks afterwards whether the page still has the frame, and drops the pin if not.
     pub(crate) fn try_pin(&self, pfn: Pfn) -> Option<PinnedFrame<'_, M>> {
-        let frame = self.meta(pfn)?.try_get_to_pin().then(|| FrameRef::new(self, pfn))?;
-        frame.pin().ok()
+        let is_pinned = self.meta(pfn)?.try_get_to_pin();
+        is_pinned.then(|| PinnedFrame { memory: self, frame: PinnedPart::new(pfn, Order::BASE) })
     }
 
     /// As [`try_pin`](Self::try_pin), of the frame `part` of the block of the reserved pool that begins at
@@ -311,12 +314,14 @@ impl<M: Machine> Memory<'_, M> {
         if !has_part(meta.state()) || !meta.try_get_to_pin() {
             return None;
         }
-        let frame = FrameRef::new(self, head);
+        let mut pinned = PinnedFrame { memory: self, frame: PinnedPart::new(head, Order::BASE) };
         // It may be another block than a moment ago; from now on it is this one.
-        if !has_part(meta.state()) {
+        let state = meta.state();
+        if !has_part(state) {
             return None;
         }
-        frame.pin_part(part).ok()
+        pinned.frame = PinnedPart::new(head.add(part), state.order());
+        Some(pinned)
     }
 
     /// One mapping more of user memory that an entry maps already. It is not *exclusive* afterwards.
@@ -353,9 +358,7 @@ impl<M: Machine> Drop for MappedFrame<'_, M> {
 
 impl<M: Machine> Drop for PinnedFrame<'_, M> {
     fn drop(&mut self) {
-        let head = self.frame.head();
-        self.memory.meta_of(head).unpin();
-        self.memory.put(head);
+        self.memory.put_pin(self.frame.head());
     }
 }
 

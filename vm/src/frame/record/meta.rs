@@ -4,12 +4,11 @@
 //!
 //! | bytes | field | by kind |
 //! |---|---|---|
-//! | 0..8 | state | [`FrameState`]: kind, order, flags, refcount |
+//! | 0..8 | state | [`FrameState`]: kind, order, flags, references, pins |
 //! | 8..12 | mapcount | `User`, `File`: entries that map the frame; of a block see `shared_block` |
 //! | | | `Table`: which parts may be in use |
 //! | | | `Slab`: allocated objects |
-//! | 12..16 | word | `User`, `File`: pincount |
-//! | | | `Table`: the lock of its entries |
+//! | 12..16 | word | `Table`: the lock of its entries |
 //! | | | `Slab`: its free objects |
 //! | 16..24 | first link | `Free`, `Slab`: the frame before it in the list, plus one |
 //! | | | `Table`: the retire link's first half; in a gather, whether the table is zero |
@@ -71,9 +70,6 @@ pub(crate) enum NotMappedAgain {
     /// It is *exclusive*, and somebody besides the entry has a reference: perhaps it is pinned.
     Referenced,
 }
-
-/// Pincounts beyond this are refused, so that no count ever overflows.
-const MOST_PINS: u32 = 1 << 31;
 
 impl<C: Cpu> FrameMeta<C> {
     /// The state; for counted kinds the count is stale at once.
@@ -152,9 +148,9 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::gotten).is_some()
     }
 
-    /// As [`try_get`](Self::try_get), of a frame that the page keeps as long as somebody has the reference.
-    /// The read-modify-write that counts is the one that finds the frame *exclusive*, so it needs no fence:
-    /// whoever shares the frame (`share`) does it before, and is seen, or after, and sees the reference.
+    /// As [`try_get`](Self::try_get), of a pin: of a frame that the page keeps as long as somebody has a
+    /// reference. The read-modify-write that counts is the one that finds the frame *exclusive*, so it needs
+    /// no fence: whoever shares the frame (`share`) does it before, and is seen, or after, and sees the pin.
     #[inline]
     pub(in crate::frame) fn try_get_to_pin(&self) -> bool {
         self.step_shared(FrameState::gotten_to_pin).is_some()
@@ -204,7 +200,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// Whether a write has to copy the frame, unless that changes: others map it or have references.
     pub(crate) fn may_need_copy(&self) -> bool {
         let state = self.state();
-        !state.is_exclusive() && (state.refcount(), self.mapcount()) != (1, 1)
+        !state.is_exclusive() && (state.has_one_reference(), self.mapcount()) != (true, 1)
     }
 
     /// Counts a second mapping of a frame, which is not *exclusive* afterwards. The caller holds the lock of
@@ -291,24 +287,21 @@ impl<C: Cpu> FrameMeta<C> {
         self.mapcount.store(0, Relaxed);
     }
 
-    /// Raises the pincount of user memory. The caller holds a reference: in other kinds the word is a lock.
-    /// `false` where the count would overflow.
+    /// Makes the reference of the caller a pin. `false` where the pincount would overflow.
     pub(in crate::frame) fn pin(&self) -> bool {
-        let more = |count: u32| (count < MOST_PINS).then(|| count + 1);
-        self.word.update(Relaxed, Relaxed, more).is_ok()
+        self.step_shared(FrameState::pinned).is_some()
     }
 
-    /// Lowers the pincount. Release: a reader of the count sees the accesses to the frame while it was
-    /// pinned.
-    pub(in crate::frame) fn unpin(&self) {
-        let before = self.word.fetch_sub(1, Release);
-        debug_assert_ne!(before, 0, "an unpin without a pin");
+    /// As [`put`](Self::put), of a pin.
+    #[inline]
+    pub(in crate::frame) fn unpin(&self) -> Option<FrameState> {
+        self.step_shared(FrameState::unpinned)
     }
 
-    /// Number of pins; stale at once. Pairs with `unpin`. What is decided because of pins asks for references
-    /// instead: a pin has one before it is counted here.
+    /// Number of pins; stale at once. What is decided because of pins asks for references instead: a
+    /// reference may be about to become a pin.
     pub fn pincount(&self) -> u32 {
-        self.word.load(Acquire)
+        self.state().pincount()
     }
 
     /// Of a table: a bit for each part of it, clear where all slots of the part are absent. The caller holds

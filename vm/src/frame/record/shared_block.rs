@@ -202,7 +202,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// Whether a write needs a split of the block, unless that changes: others map it, or it was split.
     pub(crate) fn may_block_need_split(&self) -> bool {
         let (state, word) = (self.state(), self.mapcount.load(Relaxed));
-        !state.is_exclusive() && (state.refcount(), word) != (1, WHOLE | 1)
+        !state.is_exclusive() && (state.has_one_reference(), word) != (true, WHOLE | 1)
     }
 
     /// Begins the split of a shared block: the number of its leaves, which stays. `None` where it was split.

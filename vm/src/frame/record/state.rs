@@ -1,26 +1,31 @@
-//! The state word of a frame record: the kind of the frame and its refcount, as one value.
+//! The state word of a frame record: the kind of the frame, its references and its pins, as one value.
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 0..32 | refcount: references to the frame. 0 unless it is allocated |
-//! | 32..36 | [`Kind`] |
-//! | 36..41 | order of the block that starts here; 0 for kinds that are single frames |
-//! | 41 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`; `Taken` in the pool) |
-//! | 42 | *exclusive*: only one address space maps it; it may be written without a copy (`User`) |
-//! | 43 | *attached*: a walk from a root may reach it (`Table`) |
-//! | 44 | *lazyfree*: the contents may be discarded until the next write (`User`) |
-//! | 45 | *retired*: waits for readers (`Table`) |
-//! | 46 | *dirty*: written through an entry that is gone (`User`, `File`) |
-//! | 47 | *pooled*: the reserved pool keeps the block while nobody uses it (`Taken`, `User`, `File`) |
-//! | 48..56 | index of the zone (`Free`) |
-//! | 56 | *restores*: the pool keeps the block for an entry once nobody uses it (`User`; until it is back) |
+//! | 0..13 | references to the frame that are no pins. None unless it is allocated |
+//! | 13..37 | pincount: pins, each of which is a reference too (`User`, `File`) |
+//! | 37..41 | [`Kind`] |
+//! | 41..46 | order of the block that starts here; 0 for kinds that are single frames |
+//! | 46 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`; `Taken` in the pool) |
+//! | 47 | *exclusive*: only one address space maps it; it may be written without a copy (`User`) |
+//! | 48 | *attached*: a walk from a root may reach it (`Table`) |
+//! | 49 | *lazyfree*: the contents may be discarded until the next write (`User`) |
+//! | 50 | *retired*: waits for readers (`Table`) |
+//! | 51 | *dirty*: written through an entry that is gone (`User`, `File`) |
+//! | 52 | *pooled*: the reserved pool keeps the block while nobody uses it (`Taken`, `User`, `File`) |
+//! | 53..61 | index of the zone (`Free`) |
+//! | 61 | *restores*: the pool keeps the block for an entry once nobody uses it (`User`; until it is back) |
+//!
+//! The refcount is the sum of references and pins. (Linux adds 1 024 to one count for a pin of a small folio, and has a
+//! second word for those of large ones.)
 //!
 //! All other bits are zero. A word of zero is [`Kind::Reserved`]: a hole, boot memory, or a frame inside a
 //! block whose head lies before it. A frame inside a block may also say `Cached`: it was freed from a cache
 //! with its neighbours, as one block, of which only the head's record is written. No code reads it there.
 //!
-//! Kind and refcount share a word so that [`FrameState::gotten`] refuses a frame that has changed its
-//! kind: a lockless walker that holds an old entry can raise the count of a `User` or `File` frame only.
+//! Kind and counts share a word so that [`FrameState::gotten`] refuses a frame that has changed its
+//! kind: a lockless walker that holds an old entry can raise the counts of a `User` or `File` frame only. And
+//! so that a pin takes one read-modify-write, which finds the frame *exclusive* and is the reference.
 //! Hence frames of all other kinds have one owner, which changes the word by plain stores.
 //!
 //! ```text
@@ -88,20 +93,25 @@ impl Kind {
 #[repr(transparent)]
 pub struct FrameState(pub(in crate::frame) u64);
 
-const REFS: u64 = u32::MAX as u64;
-const KIND_SHIFT: u32 = 32;
-const ORDER_SHIFT: u32 = 36;
-const ZEROED: u64 = 1 << 41;
-const EXCLUSIVE: u64 = 1 << 42;
-const ATTACHED: u64 = 1 << 43;
-const LAZYFREE: u64 = 1 << 44;
-const RETIRED: u64 = 1 << 45;
-const DIRTY: u64 = 1 << 46;
-const POOLED: u64 = 1 << 47;
-const ZONE_SHIFT: u32 = 48;
-const RESTORES: u64 = 1 << 56;
-/// Refcounts beyond this are refused, so that no count ever overflows.
-const MOST_REFS: u64 = 1 << 31;
+/// One pin. Below are the references that are no pins.
+const PIN: u64 = 1 << 13;
+const REFS: u64 = PIN - 1;
+const KIND_SHIFT: u32 = 37;
+/// All bits set: more pins are refused. Of a block of 1 GiB that is 64 of each frame.
+const PINS: u64 = (1 << KIND_SHIFT) - PIN;
+const ORDER_SHIFT: u32 = 41;
+const ZEROED: u64 = 1 << 46;
+const EXCLUSIVE: u64 = 1 << 47;
+const ATTACHED: u64 = 1 << 48;
+const LAZYFREE: u64 = 1 << 49;
+const RETIRED: u64 = 1 << 50;
+const DIRTY: u64 = 1 << 51;
+const POOLED: u64 = 1 << 52;
+const ZONE_SHIFT: u32 = 53;
+const RESTORES: u64 = 1 << 61;
+/// More references than this are refused, so that no count ever overflows: each is a value somewhere, most of
+/// them for a moment, and all entries have one together.
+const MOST_REFS: u64 = REFS;
 
 impl FrameState {
     /// The all-zero word.
@@ -146,7 +156,7 @@ impl FrameState {
 
     /// Whether the bits without a meaning are zero.
     pub(in crate::frame) const fn is_sound(self) -> bool {
-        const UNUSED: u64 = 0x7f << 57;
+        const UNUSED: u64 = 0x3 << 62;
         self.0 & UNUSED == 0
     }
 
@@ -158,9 +168,17 @@ impl FrameState {
     pub const fn order(self) -> Order {
         Order((self.0 >> ORDER_SHIFT) as u8 & 0x1f)
     }
-    /// Number of references.
+    /// Number of references, pins among them.
     pub const fn refcount(self) -> u32 {
-        (self.0 & REFS) as u32
+        (self.0 & REFS) as u32 + self.pincount()
+    }
+    /// Number of pins; 0 in kinds that are not counted.
+    pub const fn pincount(self) -> u32 {
+        ((self.0 & PINS) / PIN) as u32
+    }
+    /// Whether there is one reference, which is no pin: that of the entries, where there are any.
+    pub(crate) const fn has_one_reference(self) -> bool {
+        self.0 & (PINS | REFS) == 1
     }
     /// The known contents.
     pub const fn init(self) -> Init {
@@ -236,42 +254,63 @@ impl FrameState {
     }
     /// One more reference. Refused unless the frame is user memory (still).
     pub fn gotten(self) -> Option<Self> {
-        let refs = self.0 & REFS;
-        (self.kind().is_counted() && 0 < refs && refs < MOST_REFS).then(|| Self(self.0 + 1))
+        let fits = self.is_held() && self.0 & REFS < MOST_REFS;
+        fits.then(|| Self(self.0 + 1))
     }
-    /// As [`gotten`](Self::gotten), refused also where the page may get another frame while somebody has the
-    /// reference: user memory that is not *exclusive*, or may be discarded.
+    /// User memory that somebody has a reference to.
+    fn is_held(self) -> bool {
+        self.kind().is_counted() && self.0 & (PINS | REFS) != 0
+    }
+    /// One more pin, which is a reference. Refused as [`gotten`](Self::gotten), and also where the page may
+    /// get another frame while somebody has it: user memory that is not *exclusive*, or may be discarded.
     pub fn gotten_to_pin(self) -> Option<Self> {
         let is_kept = self.is_exclusive() && !self.is_lazyfree();
         let is_kept = self.kind() == Kind::File || is_kept || mutant!("pin.fast-shared-pinned");
-        if is_kept { self.gotten() } else { None }
+        let fits = is_kept && self.is_held() && self.0 & PINS != PINS;
+        fits.then(|| Self(self.0 + PIN))
     }
-    /// One reference less; after the last one the frame is `Taken`, and to be freed.
+    /// A reference that becomes a pin.
+    pub fn pinned(self) -> Option<Self> {
+        let fits = self.kind().is_counted() && self.0 & REFS != 0 && self.0 & PINS != PINS;
+        fits.then(|| Self(self.0 + PIN - 1))
+    }
+    /// One reference less, which is no pin; after the last one the frame is `Taken`, and to be freed.
     pub fn put(self) -> Option<Self> {
-        match (self.kind().is_counted(), self.refcount()) {
-            (false, _) | (true, 0) => None,
-            (true, 1) => Some(Self(Self::taken(self.order()).0 | self.0 & (POOLED | RESTORES))),
-            (true, _) => Some(Self(self.0 - 1)),
+        self.less(1, REFS)
+    }
+    /// As [`put`](Self::put), of a pin.
+    pub fn unpinned(self) -> Option<Self> {
+        self.less(PIN, PINS)
+    }
+    fn less(self, one: u64, counts: u64) -> Option<Self> {
+        if !self.kind().is_counted() || self.0 & counts == 0 {
+            return None;
         }
+        let is_last = self.0 & (PINS | REFS) == one;
+        Some(if is_last {
+            Self(Self::taken(self.order()).0 | self.0 & (POOLED | RESTORES))
+        } else {
+            Self(self.0 - one)
+        })
     }
     /// Shared from now on: writes need a copy. Refused where there is a reference besides that of the entry:
     /// its holder may have pinned the frame, or be about to, as it found it *exclusive*.
     pub fn shared(self) -> Option<Self> {
-        let is_alone = self.refcount() == 1 || mutant!("fork.pinned-shared");
+        let is_alone = self.has_one_reference() || mutant!("fork.pinned-shared");
         let fits = self.kind() == Kind::User && self.is_exclusive() && is_alone;
         fits.then_some(Self(self.0 & !EXCLUSIVE))
     }
     /// A block of the reserved pool whose entry is gone, and which that entry gets again once it is back.
     /// Refused where there is a reference besides the entry's, which may last, or other entries may be.
     pub fn restoring(self) -> Option<Self> {
-        let is_alone = self.refcount() == 1 || mutant!("pool.restored-though-pinned");
+        let is_alone = self.has_one_reference() || mutant!("pool.restored-though-pinned");
         let is_own = self.is_exclusive() || mutant!("pool.restored-though-shared");
         let fits = self.kind() == Kind::User && self.is_pooled() && is_alone && is_own;
         fits.then_some(Self(self.0 | RESTORES))
     }
     /// Exclusive again, where there is no other reference.
     pub fn unshared(self) -> Option<Self> {
-        (self.kind() == Kind::User && self.refcount() == 1).then_some(Self(self.0 | EXCLUSIVE))
+        (self.kind() == Kind::User && self.has_one_reference()).then_some(Self(self.0 | EXCLUSIVE))
     }
     /// Written through an entry that is gone. Refused where that was noted before.
     pub fn dirtied(self) -> Option<Self> {
@@ -305,7 +344,7 @@ impl FrameState {
     /// A frame of a block that was split and is one again: nothing, as records inside a block say. Refused
     /// where somebody has a reference besides the entries'.
     pub(in crate::frame) fn rejoined(self) -> Option<Self> {
-        let is_alone = self.refcount() == 1 || mutant!("thp.rejoined-though-referenced");
+        let is_alone = self.has_one_reference() || mutant!("thp.rejoined-though-referenced");
         let is_part = self.kind() == Kind::User && self.order() == Order::BASE && !self.is_exclusive();
         (is_part && is_alone).then_some(Self::RESERVED)
     }
@@ -340,7 +379,7 @@ pub(in crate::frame) const fn buddy_of(pfn: Pfn, order: Order) -> Pfn {
 
 impl fmt::Debug for FrameState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {:?} refs {}", self.kind(), self.order(), self.refcount())?;
+        write!(f, "{:?} {:?} refs {} pins {}", self.kind(), self.order(), self.refcount(), self.pincount())?;
         let flags = [
             (self.is_exclusive(), " exclusive"),
             (self.is_attached(), " attached"),

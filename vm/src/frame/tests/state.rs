@@ -39,7 +39,7 @@ fn a_shared_frame_is_made_exclusive_by_its_only_holder() {
 fn a_frame_that_is_referenced_stays_exclusive_and_only_a_kept_one_is_got_to_be_pinned() {
     let user = TAKEN.becomes(Kind::User).unwrap();
     let pinned = user.gotten_to_pin().unwrap();
-    assert_eq!((pinned.refcount(), pinned.shared()), (2, None));
+    assert_eq!((pinned.refcount(), pinned.pincount(), pinned.shared()), (2, 1, None));
     assert_eq!(user.shared().unwrap().gotten_to_pin(), None);
     assert_eq!(user.with_lazyfree(true).unwrap().gotten_to_pin(), None);
     assert!(TAKEN.becomes(Kind::File).unwrap().gotten_to_pin().is_some());
@@ -82,7 +82,28 @@ fn only_the_exact_free_block_merges() {
 
 #[test]
 fn a_count_never_overflows() {
-    let full = FrameState(TAKEN.becomes(Kind::File).unwrap().0 - 1 + MOST_REFS);
+    let file = TAKEN.becomes(Kind::File).unwrap();
+    let full = FrameState(file.0 - 1 + MOST_REFS);
     assert_eq!(full.gotten(), None);
     assert_eq!(full.put().unwrap().refcount() as u64, MOST_REFS - 1);
+    let most_pins = (PINS / PIN) as u32;
+    let pinned = FrameState(file.0 | PINS);
+    assert_eq!((pinned.pincount(), pinned.refcount(), pinned.kind()), (most_pins, most_pins + 1, Kind::File));
+    assert_eq!((pinned.gotten_to_pin(), pinned.pinned()), (None, None));
+    assert_eq!(pinned.gotten().unwrap().refcount(), most_pins + 2);
+    assert_eq!(pinned.unpinned().unwrap().pincount(), most_pins - 1);
+}
+
+#[test]
+fn a_reference_becomes_a_pin_and_the_last_of_either_kind_leaves_the_frame_taken() {
+    let user = TAKEN.becomes(Kind::User).unwrap();
+    assert_eq!(user.unpinned(), None, "nobody has pinned it");
+    let pinned = user.pinned().unwrap();
+    assert_eq!((pinned.refcount(), pinned.pincount(), pinned.put(), pinned.pinned()), (1, 1, None, None));
+    assert!(!pinned.has_one_reference() && user.has_one_reference());
+    assert_eq!((pinned.shared(), pinned.unshared()), (None, None));
+    assert_eq!(pinned.unpinned(), Some(TAKEN));
+    let both = pinned.gotten().unwrap();
+    assert_eq!((both.put(), both.unpinned()), (Some(pinned), Some(user)));
+    assert_eq!((TAKEN.pinned(), TAKEN.unpinned(), TAKEN.gotten_to_pin()), (None, None, None));
 }

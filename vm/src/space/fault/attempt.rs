@@ -331,8 +331,12 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         decision: Decision,
         prepared: &Prepared<'v, M>,
     ) -> Result<LockedTable<'s, M>, Fallback> {
-        let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
+        let mut table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
         if !mutant!("fault.entry-not-rechecked") && table.read(entry.slot) != entry.word {
+            return Err(Fallback::EntryBusy);
+        }
+        if entry.is_contiguous() {
+            self.space.unfold(&mut table, entry.slot..entry.slot + 1, self.page);
             return Err(Fallback::EntryBusy);
         }
         let vma = self.confirm()?;
