@@ -17,6 +17,7 @@
 //! | `start=whole` | all frame records are initialised before the first allocation |
 //! | `start=deferred` | most frame records are initialised later, by all CPUs |
 //! | `huge=never`, `huge=madvise`, `huge=always` | when private memory gets huge pages |
+//! | `zero_page=huge`, `=virtual`, `=small`, `=none` | what a load of untouched memory finds there |
 //! | `count` | no timer: guest instructions are the program's and the kernel's alone |
 //!
 //! A byte of the program's words that is no visible ASCII is `%` and two hexadecimal digits, and `%` alone is
@@ -95,7 +96,7 @@ mod metal {
         let nr_cpus = loader::nr_cpus().unwrap_or(1);
         MACHINE.set_nr_cpus(nr_cpus);
         let start = if options.whole { RecordInit::Eager } else { RecordInit::Deferred };
-        memory::init(&loader, start, options.huge);
+        memory::init(&loader, start, (options.huge, options.zero_page));
         boot::init_controller();
         clock::calibrate();
         sched::begin(!options.count);

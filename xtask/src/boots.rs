@@ -79,6 +79,10 @@ fn with_huge_pages(root: &Path) -> Result<(), String> {
         let with = |(policy, words)| (["--cpus", cpus, "--path", path, "--huge", policy], Some(words));
         boots(root, &policies.map(with))?;
     }
+    let zeros =
+        [("virtual", "huge always virtual"), ("small", "huge always small"), ("none", "huge always none")];
+    let with = |(zero, words)| (["--cpus", "1", "--huge", "always", "--zero-page", zero], Some(words));
+    boots(root, &zeros.map(with))?;
     let always = |name| (["--cpus", "2", "--huge", "always"], Some(name));
     boots(root, &["faults", "dontneed", "protect", "forks", "fork_storm"].map(always))
 }

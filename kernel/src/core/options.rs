@@ -5,7 +5,7 @@
 //!   '-- the kernel's --'  '-- its argv ------'
 //! ```
 
-use interleaf::vma::HugePolicy;
+use interleaf::vma::{HugePolicy, ZeroPagePolicy};
 
 /// The kernel's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -18,6 +18,9 @@ pub struct Options<'a> {
     pub whole: bool,
     /// `huge=never|madvise|always`: when private memory gets huge pages.
     pub huge: HugePolicy,
+    /// `zero_page=huge|virtual|small|none`: what a load of untouched memory finds where that may have huge
+    /// pages.
+    pub zero_page: ZeroPagePolicy,
     /// `hugepages=N`: huge pages of 2 MiB that are set aside for the reserved pool, as Linux's word says it.
     pub huge_pool: u64,
     /// `count`: no timer, so that guest instructions are the program's and the kernel's alone.
@@ -47,6 +50,10 @@ impl<'a> Options<'a> {
                 Some(("huge", "never")) => options.huge = HugePolicy::Never,
                 Some(("huge", "madvise")) => options.huge = HugePolicy::Madvise,
                 Some(("huge", "always")) => options.huge = HugePolicy::Always,
+                Some(("zero_page", "huge")) => options.zero_page = ZeroPagePolicy::Huge,
+                Some(("zero_page", "virtual")) => options.zero_page = ZeroPagePolicy::Virtual,
+                Some(("zero_page", "small")) => options.zero_page = ZeroPagePolicy::Small,
+                Some(("zero_page", "none")) => options.zero_page = ZeroPagePolicy::None,
                 Some(("hugepages", pages)) => options.huge_pool = pages.parse().map_err(|_| word)?,
                 None if word == "count" => options.count = true,
                 _ => return Err(word),

@@ -16,7 +16,7 @@ use interleaf::frame::{BootError, NodeInitReport, PoolCounts, RecordInit};
 use interleaf::machine::Cpu;
 use interleaf::space::{Spaces, Vm};
 use interleaf::units::{CpuId, NodeId, PageSize};
-use interleaf::vma::HugePolicy;
+use interleaf::vma::{HugePolicy, ZeroPagePolicy};
 use interleaf::work::WorkerPool;
 use interleaf_kernel::core::firmware::{self, MAX_ENTRIES, MapError};
 
@@ -43,8 +43,8 @@ pub fn spaces() -> &'static Spaces<'static, Metal> {
 }
 
 /// Gives the library the firmware's usable memory, and loads tables made with the library.
-/// Private memory gets huge pages as `huge` says.
-pub fn init(loader: &Loader, start: RecordInit, huge: HugePolicy) {
+/// Private memory gets huge pages as `huge` says, and what is only read there the zero page of `zero`.
+pub fn init(loader: &Loader, start: RecordInit, (huge, zero): (HugePolicy, ZeroPagePolicy)) {
     let refuse = |why: MapError| -> ! { report::refuse("the memory map", &why) };
     let nr_told = loader.nr_entries();
     if nr_told > MAX_ENTRIES {
@@ -69,7 +69,7 @@ pub fn init(loader: &Loader, start: RecordInit, huge: HugePolicy) {
     let from = registers::time_stamp();
     let vm = Vm::start(memory, start).unwrap_or_else(|why| refuse(MapError::Boot(why)));
     STARTED_IN.store(registers::time_stamp() - from, Relaxed);
-    let vm = VM.set(vm.with_workers(workers).with_huge_pages(huge));
+    let vm = VM.set(vm.with_workers(workers).with_huge_pages(huge).with_zero_page(zero));
     SPACES.set(Spaces::new(vm).unwrap_or_else(|_| refuse(MapError::Boot(BootError::TooSmall))));
     let giant = registers::Features::of_this_cpu().giant_pages;
     if tables::build(vm.memory(), ram, giant).is_err() {

@@ -7,6 +7,7 @@ use crate::boot::{
 use crate::error::Failure;
 use crate::measure::bench::report::figures_table;
 use crate::measure::bench::{Figure, Verdict};
+use crate::measure::zero::ZeroPage;
 use crate::show::{Output, Progress};
 use serde::Serialize;
 use std::fs::OpenOptions;
@@ -35,6 +36,10 @@ pub struct Args {
     /// When private memory gets huge pages; never, if nothing is said
     #[arg(long, value_enum)]
     huge: Option<Huge>,
+    /// What a load of untouched memory finds where that may have huge pages; the huge zero page, if nothing is
+    /// said
+    #[arg(long, value_enum)]
+    zero_page: Option<ZeroPage>,
     /// How many huge pages of 2 MiB it sets aside for MAP_HUGETLB
     #[arg(long, value_name = "N")]
     huge_pool: Option<u64>,
@@ -45,7 +50,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "program")]
     selftest: Option<String>,
     /// Count guest instructions of faults, unmapping and calls on one CPU, on both paths or the one of --path
-    #[arg(long, conflicts_with_all = ["program", "selftest", "cpus", "accel", "huge", "huge_pool"])]
+    #[arg(long, conflicts_with_all = ["program", "selftest", "cpus", "accel", "huge", "zero_page", "huge_pool"])]
     count: bool,
     /// With --count, fail if a bar is missed
     #[arg(long, requires = "count")]
@@ -137,10 +142,14 @@ impl Args {
         let selftest = self.selftest.iter().map(|name| format!("selftest={name}"));
         let start = self.start.map(|start| format!("start={}", start.name()));
         let huge = self.huge.map(|huge| format!("huge={}", huge.name()));
+        let zero_page = self.zero_page.map(|kind| format!("zero_page={}", kind.name()));
         let huge_pool = self.huge_pool.map(|pages| format!("hugepages={pages}"));
         let no_timer = self.no_timer.then(|| "count".to_string());
-        let options: Vec<String> =
-            [path, huge, huge_pool, start, no_timer].into_iter().flatten().chain(selftest).collect();
+        let options: Vec<String> = [path, huge, zero_page, huge_pool, start, no_timer]
+            .into_iter()
+            .flatten()
+            .chain(selftest)
+            .collect();
         line::check_options(&options).map_err(Failure::usage)?;
         Ok(options)
     }

@@ -127,8 +127,16 @@ fn the_policy_of_huge_pages_is_the_kernels_option() {
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["command_line"], format!("path=locked huge={huge} selftest=huge"));
     }
-    let wrong = Bench::new("huge", &end_with(0)).boot(&["--huge", "sometimes"]);
-    assert!(wrong.status.code() == Some(2) && stderr(&wrong).contains("invalid value"), "{wrong:?}");
+    for zero in ["huge", "virtual", "small", "none"] {
+        let bench = Bench::new("zero", &end_with(0));
+        let output = bench.boot(&["--json", "--huge", "always", "--zero-page", zero, "--selftest", "huge"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["command_line"], format!("huge=always zero_page={zero} selftest=huge"));
+    }
+    for wrong in [["--huge", "sometimes"], ["--zero-page", "tiny"]] {
+        let wrong = Bench::new("huge", &end_with(0)).boot(&wrong);
+        assert!(wrong.status.code() == Some(2) && stderr(&wrong).contains("invalid value"), "{wrong:?}");
+    }
 }
 
 #[test]

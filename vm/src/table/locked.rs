@@ -9,7 +9,7 @@
 //! | [`mark`](LockedTable::mark) | | |
 //! | [`adjust`](LockedTable::adjust) | | whether the leaf has changed |
 //! | `unhook`, `leave_pending` | | an [`Unhooked`], which a gather flushes and then frees |
-//! | `put_pending` | a flush that has ended | |
+//! | `put_each_pending` | a flush that has ended | |
 //! | `detach` | a child, empty | a [`DetachedTable`] |
 //!
 //! So an entry owns what it points to, and what it owned leaves it as a value. A frame by its number cannot

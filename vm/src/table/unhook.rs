@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   leaf ── unhook ─────────► absent, and an Unhooked with the frame
-//!   leaf ── unhook_each ────► PendingFree(frame) ── flush ──► put_pending ──► absent, the mapping is put
+//!   leaf ── unhook_each ────► PendingFree(frame) ── flush ──► put_each_pending ──► absent, the mapping is put
 //!   leaf ── unhook_each ────► absent, the mapping is put          where no CPU translates through the table
 //! ```
 //!
@@ -10,9 +10,11 @@
 //! It belongs to the edit that left it. Nobody else changes it: an installation wants an absent slot, a fault
 //! that meets it waits for the edit, and `unhook` passes it over.
 
+use super::locked::swaps_in_models;
 use super::{LockedTable, SlotRun};
 use crate::frame::{Flushed, IfShared, Unhooked, UnhookedFrames, note_dirty};
 use crate::machine::{Entry, Format, Machine, Marker};
+use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 
 /// Slots from the first to the last that was added. They are added in order.
@@ -127,9 +129,14 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     }
 
     /// Clears the slots that [`unhook_each`](Self::unhook_each) left pending, and puts their frames.
-    pub fn put_each_pending(mut self, flushed: &Flushed) {
-        self.each_used(|table, slot, _| table.put_pending(slot, flushed));
-        if self.table.first_used(self.slots.clone()).is_none() {
+    pub fn put_each_pending(self, flushed: &Flushed) {
+        let used = self.table.used_parts();
+        let (mut slots, mut is_any_left) = (self.slots.clone(), false);
+        while let Some((slot, word)) = self.table.table.first_used(used, slots.clone()) {
+            slots.start = slot + 1;
+            is_any_left |= !self.table.put_if_pending(slot, word, flushed);
+        }
+        if !is_any_left {
             self.table.note_absent(self.slots);
         }
     }
@@ -215,13 +222,22 @@ impl<M: Machine> LockedTable<'_, M> {
         }
     }
 
-    /// Clears the slot if it is pending, and puts the mapping that it owns. The flush of the edit that left
-    /// it has ended.
-    pub(super) fn put_pending(&mut self, slot: usize, flushed: &Flushed) {
-        if let Entry::Marker(Marker::PendingFree(pfn)) = self.entry(slot) {
-            self.replace(slot, Entry::Absent);
-            flushed.put(self.tree().memory, pfn);
+    /// Clears the slot, whose word this is under the lock, if it is pending, and puts the mapping that it
+    /// owned. The flush of the edit that left it has ended. Returns whether it was.
+    ///
+    /// A plain store: the hardware writes no marker. Relaxed: as `replace`.
+    #[inline(always)]
+    fn put_if_pending(&mut self, slot: usize, word: u64, flushed: &Flushed) -> bool {
+        let level = self.level();
+        let Entry::Marker(Marker::PendingFree(pfn)) = M::Format::decode(word, level) else { return false };
+        let (cell, absent) = (self.table.word(slot), M::Format::encode(Entry::Absent, level));
+        if swaps_in_models(absent, level) {
+            cell.swap(absent, Relaxed);
+        } else {
+            cell.store(absent, Relaxed);
         }
+        flushed.put(self.tree().memory, pfn);
+        true
     }
 
     /// Whether every slot is absent or pending. Then the parts in use are noted exactly.

@@ -1,8 +1,8 @@
 //! Huge pages as a program sees them: what it reads costs nothing, what it writes comes by 2 MiB, what it
 //! asks for holds, and the kernel's own files say so.
 //!
-//! `huge [never|madvise|always]`. With a word the machine must have that policy, memory enough, and all
-//! numbers must be what the policy makes them. Without one, contents alone are checked: on a Linux whose
+//! `huge [never|madvise|always [huge|virtual|small|none]]`. With words the machine must have that policy and
+//! that zero page (`huge`, if it is not named), memory enough, and all numbers must be what they make them. Without one, contents alone are checked: on a Linux whose
 //! settings and memory are not known.
 #![cfg_attr(metal, no_std, no_main)]
 
@@ -79,6 +79,9 @@ struct Setting {
     always: bool,
     /// Memory that is advised does.
     ever: bool,
+    /// Huge zero pages that come with the first load of memory that gets huge pages, and huge pages of its
+    /// own for each 2 MiB.
+    zero_pages: (u64, u64),
 }
 
 impl Setting {
@@ -98,7 +101,14 @@ fn begin(args: Args) -> u8 {
         holds!(is_set(word), "the machine has {told}, not {word}");
     }
     let (always, is_known) = (is_set("always"), args.word(1).is_some());
-    let setting = Setting { is_known, always, ever: always || is_set("madvise") };
+    let kind = args.word(2).unwrap_or("huge");
+    holds!(["huge", "virtual", "small", "none"].contains(&kind), "{kind} is no zero page");
+    let zero_pages = match kind {
+        "huge" => (1, 0),
+        "none" => (0, 1),
+        _ => (0, 0),
+    };
+    let setting = Setting { is_known, always, ever: always || is_set("madvise"), zero_pages };
     reads_cost_nothing(setting);
     writes_come_whole(setting);
     refused_by_the_process(setting);
@@ -132,10 +142,12 @@ fn reads_cost_nothing(setting: Setting) {
         holds!(region.read(page, page % 512) == 0, "page {page} is not zero before any write");
     }
     let came = Told::now().since(&before);
-    setting.must("KiB resident of what was read", came.rss, 0);
-    setting.must("huge pages of it", came.anon_huge, 0);
+    let (zero_pages, own) = if setting.ever { setting.zero_pages } else { (0, 0) };
+    let own_kib = own * NR as u64 * HUGE_KIB;
+    setting.must("KiB resident of what was read", came.rss, own_kib);
+    setting.must("KiB of huge pages of it", came.anon_huge, own_kib);
     let nr_zero = came.zero_alloc;
-    holds!(!setting.is_known || nr_zero == u64::from(setting.ever), "{nr_zero} huge zero pages");
+    holds!(!setting.is_known || nr_zero == zero_pages, "{nr_zero} huge zero pages");
     drop_region(region);
 }
 

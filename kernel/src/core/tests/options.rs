@@ -32,6 +32,15 @@ fn huge_pages_are_never_used_but_where_the_line_says_so() {
 }
 
 #[test]
+fn zeros_are_those_of_the_huge_zero_page_but_where_the_line_says_so() {
+    let kinds = ["", "zero_page=huge", "zero_page=virtual", "zero_page=small", "zero_page=none"]
+        .map(|line| Options::parse(line).unwrap().zero_page);
+    use ZeroPagePolicy::*;
+    assert_eq!(kinds, [Huge, Huge, Virtual, Small, None]);
+    assert_eq!(Options::parse("zero_page=tiny"), Err("zero_page=tiny"));
+}
+
+#[test]
 fn the_reserved_pool_is_empty_but_where_the_line_says_so() {
     let pool = |line| Options::parse(line).map(|options| options.huge_pool);
     assert_eq!((pool("count"), pool("hugepages=12 count")), (Ok(0), Ok(12)));

@@ -5,6 +5,7 @@
 //! | `frames` | every frame is in one state; counts are those of the entries that map it; zero is zero |
 //! | `mappings` | mappings are in order, sound, and the index says so |
 //! | `entries` | every leaf lies in a mapping that allows it; no table without a mapping; no marker |
+//! | `groups` | contiguous leaves are 16 of frames that follow each other |
 //! | `rmap` | each anonymous frame leads to all entries that map it |
 //! | `translations` | no TLB holds what the tables do not say |
 //! | `totals` | done, fallbacks and errors add up to faults; garbage is bounded |
@@ -14,6 +15,7 @@
 
 mod entries;
 mod frames;
+mod groups;
 mod mappings;
 mod rmap;
 mod system;
@@ -31,10 +33,11 @@ use interleaf::machine::Format;
 type Check<C, F> = fn(&QuiescentSystem<'_, '_, C, F>) -> Result<(), String>;
 
 impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
-    const CHECKS: [(&'static str, Check<C, F>); 7] = [
+    const CHECKS: [(&'static str, Check<C, F>); 8] = [
         ("mappings", mappings::check),
         ("entries", entries::check),
         ("frames", frames::check),
+        ("groups", groups::check),
         ("rmap", rmap::check),
         ("translations", translations::check),
         ("totals", totals::check),

@@ -141,12 +141,16 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
         Decision::AllowWrite(_) => prepared.prepare_copy(vma, page, entry.entry())?,
         Decision::MapZeroPage | Decision::Allow(_) => {}
     }
-    let table = context.lock(&entry, decision, prepared)?;
+    let mut table = context.lock(&entry, decision, prepared)?;
     if decision == Decision::MapZeroPage {
         vm.counters.count_here(Counter::ZeroPageMapped, &reading);
     }
-    let slot = entry.slot;
+    let (slot, is_contiguous) = (entry.slot, entry.is_contiguous());
     drop(reading);
+    if is_contiguous {
+        space.unfold(&mut table, slot..slot + 1, page);
+        return Err(Fallback::EntryBusy);
+    }
     Install { space, table, slot, page, access: fault.access, rights }.apply(decision, prepared)?;
     if M::Format::REMEMBERS_REFUSALS
         && let Decision::Allow(_) | Decision::AllowWrite(_) = decision
@@ -331,12 +335,8 @@ impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         decision: Decision,
         prepared: &Prepared<'v, M>,
     ) -> Result<LockedTable<'s, M>, Fallback> {
-        let mut table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
+        let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
         if !mutant!("fault.entry-not-rechecked") && table.read(entry.slot) != entry.word {
-            return Err(Fallback::EntryBusy);
-        }
-        if entry.is_contiguous() {
-            self.space.unfold(&mut table, entry.slot..entry.slot + 1, self.page);
             return Err(Fallback::EntryBusy);
         }
         let vma = self.confirm()?;

@@ -135,11 +135,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             // Without the lock a page may seem to have no such leaf that gets it back: a table is filled
             // before it is linked, and a copy or a split puts a marker there first. The holder of the lock
             // sees neither; where a huge leaf was split until then, the page's leaf lies below.
-            if let Some(mut table) = entry.table.lock() {
+            if let Some(table) = entry.table.lock() {
                 if matches!(table.entry(entry.slot), Entry::Table(_)) {
                     continue;
                 }
-                self.unfold(&mut table, entry.slot..entry.slot + 1, page);
                 // Of a huge leaf the page's part: a frame of its own where another space has split the block.
                 let whole = if mutant!("rmap.part-of-huge-missed") { 1 } else { table.level().entry_pages() };
                 let part = page.0 & (whole - 1);
