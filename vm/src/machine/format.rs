@@ -227,6 +227,16 @@ pub trait Format: Sized + 'static {
         word & Self::CONTIGUOUS != 0
     }
 
+    /// The frame of a word that decodes as [`Marker::PendingFree`]. An edit asks for one with each page that
+    /// others map too: a format may find it without decoding.
+    #[inline(always)]
+    fn pending_free(word: u64, level: Level) -> Option<Pfn> {
+        match Self::decode(word, level) {
+            Entry::Marker(Marker::PendingFree(pfn)) => Some(pfn),
+            _ => None,
+        }
+    }
+
     /// The word of a leaf of `level`, without the right to write. Of a word that is no leaf's, any. Fork asks
     /// for one with each page: a format may find it without decoding.
     #[inline(always)]

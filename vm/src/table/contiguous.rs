@@ -53,7 +53,7 @@ impl<M: Machine> EntryRef<'_, '_, M> {
 impl<M: Machine> LockedTable<'_, M> {
     /// Whether the leaf in `slot` is one of a group.
     #[inline(always)]
-    pub(super) fn is_contiguous(&self, slot: usize) -> bool {
+    pub(crate) fn is_contiguous(&self, slot: usize) -> bool {
         M::Format::CONTIGUOUS != 0 && self.level() == Level::Pte && M::Format::is_contiguous(self.read(slot))
     }
 

@@ -8,7 +8,7 @@
 //! | [`link`](LockedTable::link) | a [`TableFrame`] | |
 //! | [`mark`](LockedTable::mark) | | |
 //! | [`adjust`](LockedTable::adjust) | | whether the leaf has changed |
-//! | `unhook`, `leave_pending` | | an [`Unhooked`], which a gather flushes and then frees |
+//! | `unhook`, `unhook_each` | | an [`Unhooked`], which a gather flushes and then frees |
 //! | `put_each_pending` | a flush that has ended | |
 //! | `detach` | a child, empty | a [`DetachedTable`] |
 //!

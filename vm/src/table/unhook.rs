@@ -13,9 +13,9 @@
 use super::locked::swaps_in_models;
 use super::{LockedTable, SlotRun};
 use crate::frame::{Flushed, IfShared, Unhooked, UnhookedFrames, note_dirty};
-use crate::machine::{Entry, Format, Machine, Marker};
+use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Level, Pfn, Vpn, VpnRange};
+use crate::units::{Level, Vpn, VpnRange};
 
 /// Slots from the first to the last that was added. They are added in order.
 struct Hull {
@@ -73,12 +73,18 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                     match if_shared(gather) {
                         IfShared::Add => {}
                         IfShared::Leave => {
-                            self.table.leave_pending(slot, leaf.pfn);
+                            let marker = Entry::Marker(Marker::PendingFree(leaf.pfn));
+                            note_dirty(meta, self.table.replace_leaf(slot, (word, leaf), marker));
                             left.add(slot);
                             continue;
                         }
                         IfShared::Put(flushed) => {
-                            self.table.put_shared(slot, leaf.pfn, flushed);
+                            // In this order: a lockless walker that has read the entry before takes its
+                            // reference before that, or finds the slot changed.
+                            note_dirty(meta, self.table.replace_leaf(slot, (word, leaf), Entry::Absent));
+                            if !mutant!("exit.shared-frame-kept") {
+                                flushed.put(memory, leaf.pfn);
+                            }
                             continue;
                         }
                     }
@@ -171,28 +177,19 @@ enum Other {
 }
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// Leaves the frame of the leaf in `slot`, which others may map too, in the slot, *pending*.
+    /// Puts an entry that the hardware must not follow into the place of a leaf that was read under this lock.
+    /// Returns whether the leaf was dirty at last: the hardware may have set bits. As
+    /// [`replace`](Self::replace), for a caller that has decoded the leaf.
     #[inline(always)]
-    fn leave_pending(&mut self, slot: usize, pfn: Pfn) {
-        // The leaf as it was last: the hardware may have set bits.
-        if let Entry::Leaf(last) = self.replace(slot, Entry::Marker(Marker::PendingFree(pfn))) {
-            note_dirty(self.tree().memory.meta_of(pfn), last.dirty);
+    fn replace_leaf(&mut self, slot: usize, (word, leaf): (u64, Leaf), entry: Entry) -> bool {
+        let (level, cell) = (self.level(), self.table.word(slot));
+        debug_assert!(!M::Format::is_contiguous(word), "one leaf of a group is cleared");
+        let new = M::Format::encode(entry, level);
+        if M::Format::used(word, true) == word && !swaps_in_models(new, level) {
+            cell.store(new, Relaxed);
+            return leaf.dirty;
         }
-    }
-
-    /// Clears the leaf in `slot`, whose frame others may map too, and puts the mapping that it owned.
-    ///
-    /// In this order: a lockless walker that has read the entry before takes its reference before that, or
-    /// finds the slot changed.
-    #[inline(always)]
-    fn put_shared(&mut self, slot: usize, pfn: Pfn, flushed: &Flushed) {
-        let memory = self.tree().memory;
-        if let Entry::Leaf(last) = self.replace(slot, Entry::Absent) {
-            note_dirty(memory.meta_of(pfn), last.dirty);
-        }
-        if !mutant!("exit.shared-frame-kept") {
-            flushed.put(memory, pfn);
-        }
+        matches!(M::Format::decode(cell.swap(new, Relaxed), level), Entry::Leaf(last) if last.dirty)
     }
 
     /// Clears the leaf or marker in `slot`, which maps `page`, and returns the translation to flush and free,
@@ -229,7 +226,7 @@ impl<M: Machine> LockedTable<'_, M> {
     #[inline(always)]
     fn put_if_pending(&mut self, slot: usize, word: u64, flushed: &Flushed) -> bool {
         let level = self.level();
-        let Entry::Marker(Marker::PendingFree(pfn)) = M::Format::decode(word, level) else { return false };
+        let Some(pfn) = M::Format::pending_free(word, level) else { return false };
         let (cell, absent) = (self.table.word(slot), M::Format::encode(Entry::Absent, level));
         if swaps_in_models(absent, level) {
             cell.swap(absent, Relaxed);

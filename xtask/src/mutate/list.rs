@@ -3,9 +3,11 @@
 use super::Mutation;
 use super::Test::{Lab, Model, Unit};
 
-const PAIRS: super::Test = Lab("pairs", "every_pair_of_operations_ends_as_some_order_of_them_would_on_x86");
-const RANDOM: super::Test = Lab("library", "speculative_faults_on_x86_agree_with_the_model");
-const LIMITS: super::Test = Lab("library", "with_ten_mappings_at_most_the_library_agrees_with_the_model");
+const PAIRS: super::Test =
+    Lab("seeded", "pairs::every_pair_of_operations_ends_as_some_order_of_them_would_on_x86");
+const RANDOM: super::Test = Lab("modelled", "library::speculative_faults_on_x86_agree_with_the_model");
+const LIMITS: super::Test =
+    Lab("modelled", "library::with_ten_mappings_at_most_the_library_agrees_with_the_model");
 const FLUSH: super::Test = Model("loom_flush_against_a_cpu_that_enters_and_leaves");
 const UNMAP: super::Test = Model("loom_fault_against_unmap_with_a_present_table");
 const REFUSED: super::Test = Unit("space::ops::tests::refused");
@@ -207,7 +209,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "protect.reserve-skipped",
         wrong: "mprotect of several mappings reserves no memory",
-        test: Lab("mishap", "a_failed_allocation_changes_nothing_where_faults_speculate"),
+        test: Lab("modelled", "mishap::a_failed_allocation_changes_nothing_where_faults_speculate"),
     },
     Mutation {
         point: "mbind.limit-unchecked",

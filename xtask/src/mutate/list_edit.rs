@@ -8,7 +8,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "published.writer-let-in",
         wrong: "a writer that has published lets other writers in before it has flushed",
-        test: Lab("pairs", "every_pair_of_operations_ends_as_some_order_of_them_would_on_x86"),
+        test: Lab("seeded", "pairs::every_pair_of_operations_ends_as_some_order_of_them_would_on_x86"),
     },
     Mutation {
         point: "published.pending-too-late",

@@ -38,12 +38,12 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "fork.not-committed",
         wrong: "a fork commits no memory",
-        test: Lab("processes", "processes_whose_faults_speculate_agree_with_the_model"),
+        test: Lab("modelled", "processes::processes_whose_faults_speculate_agree_with_the_model"),
     },
     Mutation {
         point: "alloc.frame-not-zeroed",
         wrong: "a process gets a frame as another one has left it",
-        test: Lab("secrets", "memory_of_another_process_is_never_seen_on_x86"),
+        test: Lab("running", "secrets::memory_of_another_process_is_never_seen_on_x86"),
     },
     Mutation {
         point: "fault.read-waits-for-fork",

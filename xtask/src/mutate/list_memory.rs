@@ -177,14 +177,14 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "alloc.searched-after-drain",
         wrong: "the zones are searched after a drain, when other CPUs may have refilled their caches",
-        test: Lab("scarce", "who_asks_for_no_more_than_there_is_gets_it_whatever_other_cpus_hold"),
+        test: Lab("running", "scarce::who_asks_for_no_more_than_there_is_gets_it_whatever_other_cpus_hold"),
     },
     Mutation {
         point: "rwlock.writers-first",
         wrong: "a writer that releases the lock grants it to the next writer though readers wait",
         test: Lab(
-            "fair",
-            "a_reader_waits_for_one_writer_and_a_writer_for_one_phase_of_readers_for_each_ahead",
+            "seeded",
+            "fair::a_reader_waits_for_one_writer_and_a_writer_for_one_phase_of_readers_for_each_ahead",
         ),
     },
     Mutation {
@@ -201,8 +201,8 @@ pub const ALL: &[Mutation] = &[
         point: "rwlock.opened-after-readers",
         wrong: "a phase of readers ends with a lock that any writer may take",
         test: Lab(
-            "fair",
-            "a_reader_waits_for_one_writer_and_a_writer_for_one_phase_of_readers_for_each_ahead",
+            "seeded",
+            "fair::a_reader_waits_for_one_writer_and_a_writer_for_one_phase_of_readers_for_each_ahead",
         ),
     },
     Mutation {

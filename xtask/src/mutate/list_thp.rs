@@ -6,7 +6,8 @@ use super::Test::{Lab, Model, Unit};
 const FAULTS: super::Test = Unit("space::tests::huge::faults");
 const EDITS: super::Test = Unit("space::tests::huge::edits");
 const SHARED: super::Test = Unit("space::tests::huge::shared");
-const CUTS: super::Test = Lab("huge", "no_huge_page_reaches_beyond_what_a_writer_has_left_of_its_mapping");
+const CUTS: super::Test =
+    Lab("modelled", "huge::no_huge_page_reaches_beyond_what_a_writer_has_left_of_its_mapping");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -50,7 +51,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "split.reserved-for-leaves-only",
         wrong: "no table is put aside for the huge page that a fault installs before the publication",
-        test: Lab("huge", "pairs_of_operations_on_huge_pages_lose_nothing_on_x86"),
+        test: Lab("modelled", "huge::pairs_of_operations_on_huge_pages_lose_nothing_on_x86"),
     },
     Mutation {
         point: "thp.fork-ignored",

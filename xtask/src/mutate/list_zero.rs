@@ -54,12 +54,12 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "zero.fork-cursor-not-advanced",
         wrong: "a store during a fork is in the child, where an earlier one is not",
-        test: super::Test::Lab("zero_races", "whatever_meets_at_the_huge_zero_page"),
+        test: super::Test::Lab("seeded", "zero_races::whatever_meets_at_the_huge_zero_page"),
     },
     Mutation {
         point: "zero.fork-ignored",
         wrong: "a store behind the cursor of a fork goes on",
-        test: super::Test::Lab("zero_races", "whatever_meets_at_the_huge_zero_page"),
+        test: super::Test::Lab("seeded", "zero_races::whatever_meets_at_the_huge_zero_page"),
     },
     Mutation {
         point: "zero.replaced-though-refused",

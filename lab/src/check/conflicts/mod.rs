@@ -3,7 +3,7 @@
 //! Two CPUs work in turns on one machine while the recorder counts what each touches, by field. A line that
 //! one of them writes and the other touches is a *conflict*: on a large machine it would move between caches.
 //! Every conflict has a name, from what lies there (`names`), so that a list of them can be checked in:
-//! `lab/tests/conflicts.txt`, which only ever gets shorter.
+//! `lab/tests/counted/conflicts.txt`, which only ever gets shorter.
 
 mod cost;
 mod names;

@@ -141,16 +141,12 @@ fn attempt_with<'v, M: Machine, P: Proof<M>>(
         Decision::AllowWrite(_) => prepared.prepare_copy(vma, page, entry.entry())?,
         Decision::MapZeroPage | Decision::Allow(_) => {}
     }
-    let mut table = context.lock(&entry, decision, prepared)?;
+    let table = context.lock(&entry, decision, prepared)?;
     if decision == Decision::MapZeroPage {
         vm.counters.count_here(Counter::ZeroPageMapped, &reading);
     }
-    let (slot, is_contiguous) = (entry.slot, entry.is_contiguous());
+    let slot = entry.slot;
     drop(reading);
-    if is_contiguous {
-        space.unfold(&mut table, slot..slot + 1, page);
-        return Err(Fallback::EntryBusy);
-    }
     Install { space, table, slot, page, access: fault.access, rights }.apply(decision, prepared)?;
     if M::Format::REMEMBERS_REFUSALS
         && let Decision::Allow(_) | Decision::AllowWrite(_) = decision

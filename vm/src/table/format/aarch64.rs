@@ -83,6 +83,12 @@ impl Format for Aarch64 {
     }
 
     #[inline(always)]
+    fn pending_free(word: u64, _level: Level) -> Option<Pfn> {
+        let pfn = Pfn((word & FRAME) >> 12);
+        (word == encode_marker(Marker::PendingFree(pfn))).then_some(pfn)
+    }
+
+    #[inline(always)]
     fn used(word: u64, store: bool) -> u64 {
         let word = word | ACCESS_FLAG;
         if store && word & DIRTY_BIT_MODIFIER != 0 { word & !READ_ONLY } else { word }
@@ -99,6 +105,7 @@ impl Format for Aarch64 {
     }
 }
 
+#[inline(always)]
 fn encode_marker(marker: Marker) -> u64 {
     marker.kind() << MARKER_SHIFT | (marker.payload() << 12 & FRAME)
 }

@@ -69,6 +69,12 @@ impl<const FIVE: bool> Format for X86<FIVE> {
     }
 
     #[inline(always)]
+    fn pending_free(word: u64, _level: Level) -> Option<Pfn> {
+        let pfn = Pfn((word & FRAME) >> 12);
+        (word == encode_marker(Marker::PendingFree(pfn))).then_some(pfn)
+    }
+
+    #[inline(always)]
     fn used(word: u64, store: bool) -> u64 {
         word | ACCESSED | if store { DIRTY } else { 0 }
     }
@@ -79,6 +85,7 @@ impl<const FIVE: bool> Format for X86<FIVE> {
     }
 }
 
+#[inline(always)]
 fn encode_marker(marker: Marker) -> u64 {
     marker.kind() << MARKER_SHIFT | (marker.payload() << 12 & FRAME)
 }

@@ -1,0 +1,7 @@
+//! What is counted on the machine that records accesses: lines, instructions of the door, contention, walks.
+
+mod conflicts;
+mod fork_lines;
+mod pin_lines;
+mod walk_lines;
+mod walks;
