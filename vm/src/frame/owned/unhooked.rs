@@ -13,7 +13,7 @@ use super::shared_leaf::SharedLeaf;
 use super::{DetachedTable, Flushed, MappedFrame};
 use crate::frame::free::cached_word;
 use crate::frame::{FrameMeta, Init, Kind, Memory, SLOTS_PER_PART};
-use crate::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
+use crate::machine::{Cpu, Entry, Format, Leaf, Machine};
 use crate::sync::Rcu;
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Pfn, VpnRange};
@@ -339,15 +339,17 @@ unsafe fn put_mappings_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
             let word = words.at(slot);
             // Markers are the same at all levels, and only tables of base pages are detached with leaves.
             // Relaxed: nobody changes a detached table but its owner, and scans, which clear *accessed*.
-            let entry = M::Format::decode(word.load(Relaxed), Level::Pte);
-            if entry == Entry::Absent {
+            let value = word.load(Relaxed);
+            if value == M::Format::encode(Entry::Absent, Level::Pte) {
                 continue;
             }
             word.store(0, Relaxed);
-            match entry {
-                Entry::Marker(Marker::PendingFree(pfn)) => memory.put_mapping(pfn),
-                Entry::Leaf(leaf) if leaf.owned() => memory.put_mapping(leaf.pfn),
-                _ => {}
+            if let Some(pfn) = M::Format::pending_free(value, Level::Pte) {
+                memory.put_mapping(pfn);
+            } else if let Entry::Leaf(leaf) = M::Format::decode(value, Level::Pte)
+                && leaf.owned()
+            {
+                memory.put_mapping(leaf.pfn);
             }
         }
     }
