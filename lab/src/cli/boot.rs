@@ -36,8 +36,8 @@ pub struct Args {
     /// When private memory gets huge pages; never, if nothing is said
     #[arg(long, value_enum)]
     huge: Option<Huge>,
-    /// What a load of untouched memory finds where that may have huge pages; the huge zero page, if nothing is
-    /// said
+    /// What a load of untouched memory finds where that may have huge pages; the huge zero page, if nothing
+    /// is said
     #[arg(long, value_enum)]
     zero_page: Option<ZeroPage>,
     /// How many huge pages of 2 MiB it sets aside for MAP_HUGETLB
@@ -50,7 +50,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "program")]
     selftest: Option<String>,
     /// Count guest instructions of faults, unmapping and calls on one CPU, on both paths or the one of --path
-    #[arg(long, conflicts_with_all = ["program", "selftest", "cpus", "accel", "huge", "zero_page", "huge_pool"])]
+    #[arg(
+        long,
+        conflicts_with_all = ["program", "selftest", "cpus", "accel", "huge", "zero_page", "huge_pool"]
+    )]
     count: bool,
     /// With --count, fail if a bar is missed
     #[arg(long, requires = "count")]

@@ -67,6 +67,16 @@ pub fn with_helpers<R>(
     machine: &TimedMachine,
     run: impl FnOnce(&WorkerPool<'_, TimedMachine>, &MeasuredVm<'_>) -> R,
 ) -> Result<R, Failure> {
+    with_helpers_and(options, machine, HugePolicy::Never, run)
+}
+
+/// As [`with_helpers`], with huge pages as the policy says.
+pub fn with_helpers_and<R>(
+    options: &Options,
+    machine: &TimedMachine,
+    policy: HugePolicy,
+    run: impl FnOnce(&WorkerPool<'_, TimedMachine>, &MeasuredVm<'_>) -> R,
+) -> Result<R, Failure> {
     let cpus = options.cpus[..nr_cpus(options) as usize].to_vec();
     let nr_helpers = cpus.len() as u32 - 1;
     machine.start_helpers((1..=nr_helpers).map(CpuId), move |cpu| {
@@ -81,7 +91,7 @@ pub fn with_helpers<R>(
     }
     let _pinned = options.pin();
     let vm = Vm::start(memory, RecordInit::Eager).map_err(Failure::of)?;
-    let vm = MeasuredVm(vm.with_workers(&workers));
+    let vm = MeasuredVm(vm.with_workers(&workers).with_huge_pages(policy));
     Ok(run(&workers, &vm))
 }
 

@@ -22,6 +22,7 @@ const WITH_LIBRARY: &[&str] = &[
     "pin",
     "walk",
     "thp",
+    "thp.helped",
     "thp.beside",
     "thp.copy",
     "thp.sizes",

@@ -10,6 +10,7 @@
 //!
 //! The [`AllocRequest`] limits the steps; `NoWait` stops before the last one.
 
+use super::parts::PART;
 use super::percpu::{BatchKind, CachedFrame, CpuCache, FrameStack, MAX_BATCH, unpack};
 use super::{AllocRequest, Folio, Frame, FramePlacement, FrameState, Init, Memory, Priority, TableFrame};
 use super::{ZeroedFolio, ZeroedFrame, Zone};
@@ -17,6 +18,7 @@ use crate::machine::{Cpu, Machine};
 use crate::sync::CpuGuard;
 use crate::sync::asymmetric::AsymmetricCell;
 use crate::units::{Order, Pfn};
+use crate::work::WorkerPool;
 
 /// This CPU's cache, preemption off.
 pub(super) type LocalCache<'a, C> = CpuGuard<'a, CpuCache<C>, C>;
@@ -92,29 +94,53 @@ impl<M: Machine> Memory<'_, M> {
     /// drained for it, as what is in the caches is seldom a block's last part. Called outside of read
     /// sections: zeroing lasts. (Linux: `alloc_hugepage` without direct compaction.)
     pub fn alloc_zeroed_folio(&self, placement: FramePlacement, order: Order) -> Option<ZeroedFolio<'_, M>> {
-        let pfn = self.take_block(placement, order, Init::Zeroed)?;
+        let block = self.take_block(placement, order)?;
+        // SAFETY: a zone has just given the block.
+        Some(ZeroedFolio::new(self, unsafe { self.prepare_block(block, order, Init::Zeroed) }, order))
+    }
+
+    /// As [`alloc_zeroed_folio`](Self::alloc_zeroed_folio), zeroed in parts where it has [`Order::HUGE`] and a
+    /// helper is idle. The caller may hold sleeping locks, and no spin lock.
+    pub(crate) fn alloc_zeroed_folio_by(
+        &self,
+        placement: FramePlacement,
+        order: Order,
+        workers: Option<&WorkerPool<'_, M>>,
+    ) -> Option<ZeroedFolio<'_, M>> {
+        if order < Order::HUGE || !workers.is_some_and(WorkerPool::may_have_helper_racy) {
+            return self.alloc_zeroed_folio(placement, order);
+        }
+        let block = self.take_block(placement, order)?;
+        // SAFETY: a zone has just given the block.
+        let pfn = unsafe { self.prepare_block(block, order, Init::Dirty) };
+        if block.1 == Init::Dirty && !mutant!("alloc.folio-not-zeroed-by-helpers") {
+            // SAFETY: the part lies in the block, by `in_parts`, which nobody but this call has; no other part
+            // holds these frames.
+            self.in_parts(workers, (pfn, order), |part| unsafe { self.machine.zero(part, PART) });
+        }
         Some(ZeroedFolio::new(self, pfn, order))
     }
 
     /// As [`alloc_zeroed_folio`](Self::alloc_zeroed_folio), with any contents.
     pub(crate) fn alloc_folio(&self, placement: FramePlacement, order: Order) -> Option<Folio<'_, M>> {
-        Some(Folio::new(self, self.take_block(placement, order, Init::Dirty)?, order))
+        let block = self.take_block(placement, order)?;
+        // SAFETY: a zone has just given the block.
+        Some(Folio::new(self, unsafe { self.prepare_block(block, order, Init::Dirty) }, order))
     }
 
-    fn take_block(&self, placement: FramePlacement, order: Order, init: Init) -> Option<Pfn> {
+    /// Takes a block from a zone, if one is free.
+    fn take_block(&self, placement: FramePlacement, order: Order) -> Option<CachedFrame> {
         if order == Order::BASE || order > Order::MAX || self.mishap.strikes() {
             return None;
         }
         let mut from = |zone: &Zone<M::Cpu>| zone.alloc(&self.table, order, Priority::Normal);
-        let block = self.search_once(placement, order, Priority::Normal, &mut from)?;
-        // SAFETY: a zone has just given the block.
-        Some(unsafe { self.prepare_block(block, order, init) })
+        self.search_once(placement, order, Priority::Normal, &mut from)
     }
 
-    /// Whether a zone that the placement allows had a free block of [`Order::HUGE`] a moment ago. Takes no
+    /// Whether a zone that the placement allows had a free block of `order` or more a moment ago. Takes no
     /// lock.
-    pub(crate) fn may_have_huge_block(&self, placement: FramePlacement) -> bool {
-        self.zones_from(placement).any(Zone::may_have_huge_block)
+    pub(crate) fn may_have_block(&self, placement: FramePlacement, order: Order) -> bool {
+        self.zones_from(placement).any(|zone| zone.may_have_block(order))
     }
 
     /// The record of a block that a zone has given says that it is allocated, and its bytes are as wanted.

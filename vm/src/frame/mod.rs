@@ -24,6 +24,7 @@
 //! | `percpu` | each CPU's cache of single frames |
 //! | `slab` | object pools |
 //! | `registry`, `held` | pool objects that are reached by a number; those that are held |
+//! | `parts` | zeroing and copying of large blocks, with helpers |
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
 //! | `huge_pool` | huge pages that are kept back from the zones: the reserved pool |
 //! | `huge_zero`, `zero_table` | the huge zero page, and who uses it; the table that shows one |
@@ -71,6 +72,7 @@ mod index_reserve;
 mod memory;
 mod mishap;
 mod owned;
+mod parts;
 mod percpu;
 mod reclaim;
 mod record;

@@ -167,8 +167,8 @@ impl Marker {
     }
 }
 
-/// How many leaves of the last level a [contiguous](Format::CONTIGUOUS) group has: 64 KiB. (AArch64 with granules
-/// of 4 KiB; RISC-V's Svnapot has groups of as many, which are encoded otherwise.)
+/// How many leaves of the last level a [contiguous](Format::CONTIGUOUS) group has: 64 KiB. (AArch64 with
+/// granules of 4 KiB; RISC-V's Svnapot has groups of as many, which are encoded otherwise.)
 pub const CONTIGUOUS_LEAVES: usize = 16;
 
 /// The bit layout of one architecture's tables. Implementations are types without values; see

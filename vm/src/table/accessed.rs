@@ -38,9 +38,9 @@
 //!
 //! # Contiguous leaves
 //!
-//! Of a [group](Format::CONTIGUOUS) the hardware sets the bit in one leaf, whichever it has read. So a scan takes the
-//! bits of all 16 for each, and clears all of them when it comes to the first, whether the range has them or
-//! not. It does not stop inside of a group.
+//! Of a [group](Format::CONTIGUOUS) the hardware sets the bit in one leaf, whichever it has read. So a scan
+//! takes the bits of all 16 for each, and clears all of them when it comes to the first, whether the range
+//! has them or not. It does not stop inside of a group.
 
 use super::contiguous::group_of;
 use super::entries::visit_entries;

@@ -1,9 +1,9 @@
 //! Groups of contiguous leaves: 16 leaves of base pages for which a TLB may hold one translation.
 //!
-//! Where a format has [the bit](Format::CONTIGUOUS), a block of 64 KiB and more is installed with it. (Linux on
-//! arm64: `contpte`.) All leaves of a group have it, or none; their frames follow each other, and they allow
-//! the same. So no leaf of a group is changed or cleared by itself: whoever edits one *unfolds* the group first,
-//! after which they are leaves like any others.
+//! Where a format has [the bit](Format::CONTIGUOUS), a block of 64 KiB and more is installed with it. (Linux
+//! on arm64: `contpte`.) All leaves of a group have it, or none; their frames follow each other, and they
+//! allow the same. So no leaf of a group is changed or cleared by itself: whoever edits one *unfolds* the
+//! group first, after which they are leaves like any others.
 //!
 //! ```text
 //!   16 leaves, contiguous ─► 16 leaves without rights ─► flush ─► 16 leaves, each of its own
@@ -12,12 +12,13 @@
 //!
 //! *Break before make* (Arm ARM, D8.16): a TLB that holds the group's translation and reads one of the single
 //! leaves would hold two sizes for one page. So the leaves are not present until the flush has ended. Whoever
-//! reads them without the lock meanwhile finds leaves that own their frames and allow nothing, as in a mapping
-//! without rights: a fault, or a pin, waits for the lock of the table and finds that the entry has changed.
+//! reads them without the lock meanwhile finds leaves that own their frames and allow nothing, as in a
+//! mapping without rights: a fault, or a pin, waits for the lock of the table and finds that the entry has
+//! changed.
 //!
-//! *Accessed and dirty* are the group's: the hardware sets them in whichever leaf it has read. After unfolding
-//! each leaf has what any of them had. Setting them in one, as a pin does, needs no unfolding; a scan of
-//! accessed bits takes the group as one ([`accessed`](super::accessed)).
+//! *Accessed and dirty* are the group's: the hardware sets them in whichever leaf it has read. After
+//! unfolding each leaf has what any of them had. Setting them in one, as a pin does, needs no unfolding; a
+//! scan of accessed bits takes the group as one ([`accessed`](super::accessed)).
 //!
 //! A table that is detached keeps its groups: they go with it, by one flush.
 

@@ -2,8 +2,8 @@
 //! asks for holds, and the kernel's own files say so.
 //!
 //! `huge [never|madvise|always [huge|virtual|small|none]]`. With words the machine must have that policy and
-//! that zero page (`huge`, if it is not named), memory enough, and all numbers must be what they make them. Without one, contents alone are checked: on a Linux whose
-//! settings and memory are not known.
+//! that zero page (`huge`, if it is not named), memory enough, and all numbers must be what they make them.
+//! Without one, contents alone are checked: on a Linux whose settings and memory are not known.
 #![cfg_attr(metal, no_std, no_main)]
 
 use core::ffi::CStr;

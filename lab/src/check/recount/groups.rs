@@ -9,8 +9,8 @@ use interleaf::table::walk;
 use interleaf::units::{Level, Vpn};
 use std::collections::BTreeMap;
 
-/// Of each group of contiguous leaves all have the bit, or none; they own frames that follow each other, from an
-/// aligned one on, and allow the same.
+/// Of each group of contiguous leaves all have the bit, or none; they own frames that follow each other, from
+/// an aligned one on, and allow the same.
 pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
     if F::CONTIGUOUS == 0 {
         return Ok(());

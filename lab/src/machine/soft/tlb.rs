@@ -1,8 +1,9 @@
 //! A software TLB: the translations that one CPU has cached.
 //!
-//! Direct-mapped sets: pages of three sizes, groups of contiguous ones, and *upper levels* (pointers to tables found in entries of
-//! three levels), so that a table freed without a flush is used after it was freed, as it would be on
-//! hardware. An entry carries the generation in which it was filled; dropping everything is one increment.
+//! Direct-mapped sets: pages of three sizes, groups of contiguous ones, and *upper levels* (pointers to
+//! tables found in entries of three levels), so that a table freed without a flush is used after it was
+//! freed, as it would be on hardware. An entry carries the generation in which it was filled; dropping
+//! everything is one increment.
 //!
 //! Only the CPU that owns it touches a TLB: there are no atomics. The TLB is stricter than most hardware: it
 //! says when two sizes cover one page, or when a page's frame changed with no flush between.

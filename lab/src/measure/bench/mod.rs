@@ -46,6 +46,7 @@ mod systems;
 mod teardown;
 mod teardown_beside;
 mod thp;
+mod thp_helped;
 mod touched;
 mod walk;
 mod zero;
@@ -74,6 +75,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     teardown::BENCHMARK,
     teardown_beside::BENCHMARK,
     thp::BENCHMARK,
+    thp_helped::BENCHMARK,
     collapse::BENCHMARK,
     collapse_beside::BENCHMARK,
     sizes::BENCHMARK,

@@ -24,7 +24,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
     run,
 };
 
-const HUGE_BYTES: u64 = PageSize::Huge.bytes();
+pub(super) const HUGE_BYTES: u64 = PageSize::Huge.bytes();
 /// Where the spaces map their memory.
 const BASE: u64 = 1 << 40;
 
@@ -40,13 +40,17 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 }
 
 /// A space with room for so many huge pages.
-struct Room<'v> {
+pub(super) struct Room<'v> {
     space: AddressSpace<'v, TimedMachine>,
     regions: u64,
 }
 
 impl<'v> Room<'v> {
-    fn new(vm: &'v Vm<'v, TimedMachine>, regions: u64, refusal: HugeRefusal) -> Result<Self, Failure> {
+    pub(super) fn new(
+        vm: &'v Vm<'v, TimedMachine>,
+        regions: u64,
+        refusal: HugeRefusal,
+    ) -> Result<Self, Failure> {
         let space =
             AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
         space.refuse_huge_pages(refusal);
@@ -54,7 +58,7 @@ impl<'v> Room<'v> {
     }
 
     /// Stores to the first page of each region, in new memory; nanoseconds for one.
-    fn first_stores(&self) -> f64 {
+    pub(super) fn first_stores(&self) -> f64 {
         let len_bytes = self.regions * HUGE_BYTES;
         let request = MapRequest { place: Place::Fixed(VirtAddr(BASE)), ..MapRequest::anonymous(len_bytes) };
         self.space.map(&request).expect("nothing else is there");

@@ -1,5 +1,5 @@
-//! Blocks of 64 KiB and more on AArch64: a TLB holds one translation for 16 pages, and each edit of one of them
-//! makes them single pages first.
+//! Blocks of 64 KiB and more on AArch64: a TLB holds one translation for 16 pages, and each edit of one of
+//! them makes them single pages first.
 
 use interleaf::machine::{CONTIGUOUS_LEAVES, Entry, Format};
 use interleaf::space::{
@@ -28,8 +28,8 @@ fn at(page: u64) -> VirtAddr {
     BASE.add(page).addr()
 }
 
-/// Runs the test in a space that this CPU runs, with memory of four groups, of which each page holds its number;
-/// then counts everything.
+/// Runs the test in a space that this CPU runs, with memory of four groups, of which each page holds its
+/// number; then counts everything.
 fn with_groups<F: Format>(order: u8, test: impl FnOnce(&Machine<F>, &Vm<'_, Machine<F>>, &Space<'_, F>)) {
     let machine = Machine::<F>::new(&MachineConfig::small(1, 4096)).expect("memory for the machine");
     let _cpu = machine.enter(CpuId(0));
@@ -102,7 +102,8 @@ fn a_tlb_holds_one_translation_for_sixteen_pages() {
     });
 }
 
-/// An edit of pages 20 to 39 leaves the first and the last group contiguous, by one flush more than it takes itself.
+/// An edit of pages 20 to 39 leaves the first and the last group contiguous, by one flush more than it takes
+/// itself.
 fn edit(of: impl FnOnce(&Space<'_, Aarch64>, VirtAddr, u64), left: impl Fn(u64) -> Option<u64>) {
     with_groups::<Aarch64>(4, |machine, vm, space| {
         let before = vm.totals().get(Counter::TlbFlush);

@@ -1,11 +1,11 @@
 //! A huge page that was taken from the reserved pool, and is not mapped yet.
 
 use crate::frame::owned::UserFrame;
+use crate::frame::parts::PART;
 use crate::frame::{Birth, FrameRef, FrameState, Init, Kind, MappedFolio, Memory};
 use crate::machine::Machine;
 use crate::units::{Order, PageSize, Pfn};
-use crate::work::{Chunk, Job, WorkerPool};
-use core::convert::Infallible;
+use crate::work::WorkerPool;
 use core::fmt;
 use core::mem::ManuallyDrop;
 
@@ -56,11 +56,11 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
         if self.init == Init::Zeroed || mutant!("pool.folio-not-zeroed") {
             return;
         }
-        let (machine, first) = (self.memory.machine(), self.pfn);
-        self.in_parts(workers, |part| {
+        let machine = self.memory.machine();
+        self.memory.in_parts(workers, (self.pfn, self.size.order()), |part| {
             // SAFETY: the part lies in the block, by `in_parts`, which this value owns alone and borrows
             // exclusively; no other part holds these frames.
-            unsafe { machine.zero(first.add(part), PART) };
+            unsafe { machine.zero(part, PART) };
         });
         self.init = Init::Zeroed;
     }
@@ -76,28 +76,12 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
         assert!(order == self.size.order(), "a block of {order:?} is copied to one of {:?}", self.size);
         let (machine, to) = (self.memory.machine(), self.pfn);
         self.init = Init::Dirty;
-        self.in_parts(workers, |part| {
+        self.memory.in_parts(workers, (to, order), |part| {
             // SAFETY: as in `zero` of the part that is copied to. The other one is part of a block of user
             // memory of this order, as its record says, as long as the call lasts: no code has a Rust object
             // there.
-            unsafe { machine.copy(from.add(part), to.add(part), PART) };
+            unsafe { machine.copy(from.add(part.0 - to.0), part, PART) };
         });
-    }
-
-    /// Calls `work` with the first frame of each part, counted from the folio's, once for each; by a job
-    /// where there are several and helpers.
-    fn in_parts(&mut self, workers: Option<&WorkerPool<'_, M>>, work: impl Fn(u64) + Sync) {
-        let nr = self.size.pages() / PART.frames();
-        let each = |range: core::ops::Range<u64>| range.for_each(|part| work(part * PART.frames()));
-        let Some(workers) = workers.filter(|_| nr > 1) else { return each(0..nr) };
-        let job = Job::new(0..nr, |chunk: &Chunk<'_>| {
-            each(chunk.range());
-            Ok::<(), Infallible>(())
-        });
-        if workers.run(&job.min_chunk(PARTS_AT_ONCE)).is_err() {
-            // A helper panicked: its parts are not known.
-            each(0..nr);
-        }
     }
 
     /// The folio as exclusive user memory, for the entry of a space that is going to map all of it, from the
@@ -133,12 +117,6 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
         (memory, folio.pfn, order)
     }
 }
-
-/// What is zeroed or copied by one call of the machine's.
-const PART: Order = Order::HUGE;
-
-/// Parts that are worth a helper.
-const PARTS_AT_ONCE: u64 = 4;
 
 impl<M: Machine> Drop for PoolFolio<'_, M> {
     fn drop(&mut self) {

@@ -2,22 +2,22 @@
 //!
 //! | bits | meaning |
 //! |---|---|
-//! | 0..13 | references to the frame that are no pins. None unless it is allocated |
-//! | 13..37 | pincount: pins, each of which is a reference too (`User`, `File`) |
-//! | 37..41 | [`Kind`] |
-//! | 41..46 | order of the block that starts here; 0 for kinds that are single frames |
-//! | 46 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`; `Taken` in the pool) |
-//! | 47 | *exclusive*: only one address space maps it; it may be written without a copy (`User`) |
-//! | 48 | *attached*: a walk from a root may reach it (`Table`) |
-//! | 49 | *lazyfree*: the contents may be discarded until the next write (`User`) |
-//! | 50 | *retired*: waits for readers (`Table`) |
-//! | 51 | *dirty*: written through an entry that is gone (`User`, `File`) |
-//! | 52 | *pooled*: the reserved pool keeps the block while nobody uses it (`Taken`, `User`, `File`) |
-//! | 53..61 | index of the zone (`Free`) |
-//! | 61 | *restores*: the pool keeps the block for an entry once nobody uses it (`User`; until it is back) |
+//! | 0..16 | references to the frame that are no pins. None unless it is allocated |
+//! | 16..38 | pincount: pins, each of which is a reference too (`User`, `File`) |
+//! | 38..42 | [`Kind`] |
+//! | 42..47 | order of the block that starts here; 0 for kinds that are single frames |
+//! | 47 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`; `Taken` in the pool) |
+//! | 48 | *exclusive*: only one address space maps it; it may be written without a copy (`User`) |
+//! | 49 | *attached*: a walk from a root may reach it (`Table`) |
+//! | 50 | *lazyfree*: the contents may be discarded until the next write (`User`) |
+//! | 51 | *retired*: waits for readers (`Table`) |
+//! | 52 | *dirty*: written through an entry that is gone (`User`, `File`) |
+//! | 53 | *pooled*: the reserved pool keeps the block while nobody uses it (`Taken`, `User`, `File`) |
+//! | 54..62 | index of the zone (`Free`) |
+//! | 62 | *restores*: the pool keeps the block for an entry once nobody uses it (`User`; until it is back) |
 //!
-//! The refcount is the sum of references and pins. (Linux adds 1 024 to one count for a pin of a small folio, and has a
-//! second word for those of large ones.)
+//! The refcount is the sum of references and pins. (Linux adds 1 024 to one count for a pin of a small folio,
+//! and has a second word for those of large ones.)
 //!
 //! All other bits are zero. A word of zero is [`Kind::Reserved`]: a hole, boot memory, or a frame inside a
 //! block whose head lies before it. A frame inside a block may also say `Cached`: it was freed from a cache
@@ -94,21 +94,21 @@ impl Kind {
 pub struct FrameState(pub(in crate::frame) u64);
 
 /// One pin. Below are the references that are no pins.
-const PIN: u64 = 1 << 13;
+const PIN: u64 = 1 << 16;
 const REFS: u64 = PIN - 1;
-const KIND_SHIFT: u32 = 37;
-/// All bits set: more pins are refused. Of a block of 1 GiB that is 64 of each frame.
+const KIND_SHIFT: u32 = 38;
+/// All bits set: more pins are refused. Of a block of 1 GiB that is 16 of each frame.
 const PINS: u64 = (1 << KIND_SHIFT) - PIN;
-const ORDER_SHIFT: u32 = 41;
-const ZEROED: u64 = 1 << 46;
-const EXCLUSIVE: u64 = 1 << 47;
-const ATTACHED: u64 = 1 << 48;
-const LAZYFREE: u64 = 1 << 49;
-const RETIRED: u64 = 1 << 50;
-const DIRTY: u64 = 1 << 51;
-const POOLED: u64 = 1 << 52;
-const ZONE_SHIFT: u32 = 53;
-const RESTORES: u64 = 1 << 61;
+const ORDER_SHIFT: u32 = 42;
+const ZEROED: u64 = 1 << 47;
+const EXCLUSIVE: u64 = 1 << 48;
+const ATTACHED: u64 = 1 << 49;
+const LAZYFREE: u64 = 1 << 50;
+const RETIRED: u64 = 1 << 51;
+const DIRTY: u64 = 1 << 52;
+const POOLED: u64 = 1 << 53;
+const ZONE_SHIFT: u32 = 54;
+const RESTORES: u64 = 1 << 62;
 /// More references than this are refused, so that no count ever overflows: each is a value somewhere, most of
 /// them for a moment, and all entries have one together.
 const MOST_REFS: u64 = REFS;
@@ -156,7 +156,7 @@ impl FrameState {
 
     /// Whether the bits without a meaning are zero.
     pub(in crate::frame) const fn is_sound(self) -> bool {
-        const UNUSED: u64 = 0x3 << 62;
+        const UNUSED: u64 = 1 << 63;
         self.0 & UNUSED == 0
     }
 

@@ -74,12 +74,12 @@ fn counts_that_would_overflow_are_refused_before() {
     let most: Vec<_> = std::iter::repeat_with(|| memory.try_get(pfn)).map_while(|more| more).collect();
     assert_eq!(
         (most.len(), meta.state().refcount()),
-        (8_190, 8_191),
-        "references that are no pins have 13 bits"
+        (65_534, 65_535),
+        "references that are no pins have 16 bits"
     );
     let mut pins: Vec<_> = most.into_iter().map(|reference| reference.pin().unwrap()).collect();
     pins.extend(memory.try_get(pfn).unwrap().pin());
-    assert_eq!((meta.pincount(), meta.state().refcount()), (8_191, 8_192), "of pins there may be more");
+    assert_eq!((meta.pincount(), meta.state().refcount()), (65_535, 65_536), "of pins there may be more");
     drop(pins);
     drop(first);
     assert_whole(&memory);

@@ -59,9 +59,9 @@ impl<C: Cpu> Buddy<C> {
         self.lists[order].head.get()
     }
 
-    /// Whether a block of `order` or more is free.
-    pub fn has_block(&self, order: Order) -> bool {
-        self.lists[order.0 as usize..].iter().any(|list| list.head.get().is_some())
+    /// The order of the largest block that is free.
+    pub fn largest(&self) -> Option<Order> {
+        self.lists.iter().rposition(|list| list.head.get().is_some()).map(|order| Order(order as u8))
     }
 
     /// Allocates a block of `order`, splitting a larger one if need be. The head's record is `Reserved`.

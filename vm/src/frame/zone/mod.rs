@@ -48,9 +48,9 @@ pub struct Zone<C: Cpu> {
     huge_zero: CacheAligned<HugeZeroCell<C>>,
     /// The table of zeros, in the place of that page.
     zero_table: ZeroTableCell<C>,
-    /// 1 where a block of [`Order::HUGE`] or more was free when the lock was last released, else 0. Written
-    /// under the lock, when it changes; read without, as a hint.
-    has_huge_block: CacheAligned<AtomicU64<C>>,
+    /// The order of the largest block that was free when the lock was last released, plus one; 0 where none
+    /// was. Written under the lock, when it changes; read without, as a hint.
+    largest_block: CacheAligned<AtomicU64<C>>,
     /// The node's part of the reserved pool, by size; guarded by the lock of that.
     huge_pool: [PoolList<C>; 2],
     buddy: SpinLock<Buddy<C>, C, { lockdep::ZONE.0 }>,
@@ -68,7 +68,7 @@ impl<C: Cpu> Zone<C> {
     pub(in crate::frame) fn new(index: u8, node: NodeId, managed: u64) -> Self {
         let (buddy, deferred) = (SpinLock::new(Buddy::new(index)), AtomicU64::new(0));
         let (watermark, huge_zero) = (Watermark::for_frames(managed), CacheAligned(HugeZeroCell::new()));
-        let has_huge_block = CacheAligned(AtomicU64::new(0));
+        let largest_block = CacheAligned(AtomicU64::new(0));
         let huge_pool = [const { PoolList::new() }; 2];
         Self {
             index,
@@ -78,7 +78,7 @@ impl<C: Cpu> Zone<C> {
             deferred,
             huge_zero,
             zero_table: ZeroTableCell::new(),
-            has_huge_block,
+            largest_block,
             huge_pool,
             buddy,
         }
@@ -125,19 +125,19 @@ impl<C: Cpu> Zone<C> {
         self.deferred.load(Acquire)
     }
 
-    /// Whether a block of [`Order::HUGE`] was free, or about to be initialised, a moment ago. Takes no lock.
+    /// Whether a block of `order` or more was free, or about to be initialised, a moment ago. Takes no lock.
     /// Relaxed: a hint, after which the caller does without a block or asks for one.
-    pub(in crate::frame) fn may_have_huge_block(&self) -> bool {
-        self.has_huge_block.load(Relaxed) != 0 || self.deferred.load(Relaxed) > 0
+    pub(in crate::frame) fn may_have_block(&self, order: Order) -> bool {
+        self.largest_block.load(Relaxed) > u64::from(order.0) || self.deferred.load(Relaxed) > 0
     }
 
     /// Edits the lists under the lock.
     fn edit<R>(&self, edit: impl FnOnce(&mut Buddy<C>) -> R) -> R {
         let mut buddy = self.buddy.lock();
         let result = edit(&mut buddy);
-        let has_huge_block = u64::from(buddy.has_block(Order::HUGE));
-        if self.has_huge_block.load(Relaxed) != has_huge_block && !mutant!("zone.huge-block-not-noted") {
-            self.has_huge_block.store(has_huge_block, Relaxed);
+        let largest = buddy.largest().map_or(0, |order| u64::from(order.0) + 1);
+        if self.largest_block.load(Relaxed) != largest && !mutant!("zone.largest-block-not-noted") {
+            self.largest_block.store(largest, Relaxed);
         }
         result
     }

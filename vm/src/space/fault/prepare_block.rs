@@ -40,7 +40,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
         match self.huge() {
             PreparedHuge::Ready => Ok(true),
             PreparedHuge::Lacking => Ok(false),
-            PreparedHuge::Nothing if self.vm.memory.may_have_huge_block(self.placement) => {
+            PreparedHuge::Nothing if self.vm.memory.may_have_block(self.placement, Order::HUGE) => {
                 self.rare = Rare::HugeWanted;
                 Err(Fallback::HugeUnprepared)
             }
@@ -58,7 +58,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
 
     /// Allocates a block for a huge page, or of a size between, if the last attempt wanted one; where none is
     /// free, the next one makes do with base pages. Called with no lock held and outside any read section: a
-    /// block takes as long to zero as hundreds of faults.
+    /// block takes as long to zero as hundreds of faults, so idle helpers zero parts of it.
     #[cold]
     #[inline(never)]
     pub fn prepare_huge(&mut self) {
@@ -68,7 +68,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
         if !matches!(self.rare, Rare::HugeWanted) {
             return self.prepare_shared_huge();
         }
-        match self.vm.memory.alloc_zeroed_folio(self.placement, Order::HUGE) {
+        match self.vm.memory.alloc_zeroed_folio_by(self.placement, Order::HUGE, self.vm.workers) {
             Some(folio) => self.rare = Rare::Huge(folio),
             None => self.note_lack_of_huge(),
         }
@@ -103,7 +103,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
 impl<'v, M: Machine> Prepared<'v, M> {
     /// The order of the block that is prepared, which is one of `orders`; `None` where no such block is to be
     /// had, and the fault makes do with a base page. A block of another order is freed, as zeroed: other
-    /// faults have installed something where it was to go.
+    /// faults have installed something where it was to go. Takes no lock and allocates nothing: where no zone
+    /// has a block of any of the orders, that is said at once, without another attempt.
     ///
     /// # Errors
     /// [`Fallback::HugeUnprepared`] where one is to be allocated before the next attempt.
@@ -112,9 +113,31 @@ impl<'v, M: Machine> Prepared<'v, M> {
             Rare::Block(folio) if orders.contains(folio.order()) => Ok(Some(folio.order())),
             Rare::BlockLacking => Ok(None),
             _ => {
+                let orders = self.orders_that_may_be_free(orders);
+                if orders.is_empty() {
+                    self.rare = Rare::BlockLacking;
+                    return Ok(None);
+                }
                 self.rare = Rare::BlockWanted(orders);
                 Err(Fallback::HugeUnprepared)
             }
+        }
+    }
+
+    /// The orders without the largest ones of which no zone has a block, each of which is counted.
+    fn orders_that_may_be_free(&self, mut orders: OrderSet) -> OrderSet {
+        while let Some(order) = orders.largest()
+            && !self.vm.memory.may_have_block(self.placement, order)
+        {
+            self.note_lack_of(order);
+            orders = orders.without(order);
+        }
+        orders
+    }
+
+    fn note_lack_of(&self, order: Order) {
+        if let Some(counter) = Counter::anon_fault_fallback(order) {
+            self.vm.count(counter);
         }
     }
 
@@ -126,9 +149,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
                 self.rare = Rare::Block(folio);
                 return;
             }
-            if let Some(counter) = Counter::anon_fault_fallback(order) {
-                self.vm.count(counter);
-            }
+            self.note_lack_of(order);
             orders = orders.without(order);
             if mutant!("sizes.smaller-not-tried") {
                 return;

@@ -52,7 +52,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
         match self.rare {
             Rare::Huge(_) => Ok(true),
             Rare::HugeLacking => Ok(false),
-            _ if self.vm.memory.may_have_huge_block(self.placement) => {
+            _ if self.vm.memory.may_have_block(self.placement, Order::HUGE) => {
                 self.rare = Rare::SharedHugeWanted;
                 Err(Fallback::HugeUnprepared)
             }
@@ -73,7 +73,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
         if !matches!(self.rare, Rare::SharedHugeWanted) {
             return;
         }
-        match self.vm.memory.alloc_zeroed_folio(self.placement, Order::HUGE) {
+        match self.vm.memory.alloc_zeroed_folio_by(self.placement, Order::HUGE, self.vm.workers) {
             Some(folio) => self.rare = Rare::Huge(folio),
             None => self.note_lack_of_shared_huge(),
         }

@@ -5,7 +5,7 @@ use crate::machine::Machine as _;
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::ops::parallel::TABLE_PAGES;
 use crate::space::*;
-use crate::units::{CpuId, NodeId, VirtAddr, Vpn};
+use crate::units::{Access, CpuId, NodeId, VirtAddr, Vpn};
 use crate::vma::HugePolicy;
 use crate::work::WorkerPool;
 use std::collections::HashSet;
@@ -84,5 +84,29 @@ fn populating_more_than_there_is_says_so_and_leaks_nothing() {
         let start = space.map(&MapRequest::anonymous(BYTES)).unwrap();
         assert_eq!(space.advise(start, BYTES, Advice::PopulateWrite), Err(Error::NoMemory));
         assert!((frames_of(space, start).len() as u64) < PAGES);
+    });
+}
+
+#[test]
+fn a_huge_page_is_zero_whoever_has_zeroed_its_parts() {
+    const HUGE: u64 = 512;
+    with_helpers_and(HugePolicy::Always, 1 << 13, |space| {
+        let machine = space.vm().machine();
+        for round in 1..=4 {
+            let start = space.map(&MapRequest::anonymous(4 * HUGE * 4096)).unwrap();
+            for page in (0..4 * HUGE).step_by(512) {
+                let addr = VirtAddr(start.0 + page * 4096);
+                space.fault(Fault { addr, access: Access::Write }).unwrap();
+            }
+            assert_eq!(space.vm().totals().get(Counter::ThpFaultAlloc), 4 * round);
+            for page in 0..4 * HUGE {
+                let (pfn, _) = space.resident_frame(Vpn(start.vpn().0 + page)).unwrap();
+                let mut bytes = [0xff; 4096];
+                machine.read(pfn, 0, &mut bytes);
+                assert!(bytes == [0; 4096], "page {page} of round {round}");
+                machine.write(pfn, 4000, &[page as u8 | 1; 96]);
+            }
+            space.unmap(start, 4 * HUGE * 4096).unwrap();
+        }
     });
 }

@@ -2,6 +2,7 @@
 
 mod collapse;
 mod collapse_steps;
+mod contiguous;
 mod edits;
 mod faults;
 mod flush;

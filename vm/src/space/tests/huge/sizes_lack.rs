@@ -49,6 +49,25 @@ fn where_no_block_is_free_the_next_smaller_size_is_tried_and_its_lack_counted() 
 }
 
 #[test]
+fn where_no_zone_has_a_block_a_fault_makes_do_with_a_base_page_at_once() {
+    let sizes = HugeSizes::all(SizePolicy::Always);
+    with_sizes(8 * HUGE, (HugePolicy::Never, sizes), |vm, space| {
+        map(&space, 0, HUGE);
+        let attempts = || vm.totals().get(Counter::SpfHugeUnprepared);
+        store(&space, 300, 1);
+        assert_eq!((resident(&space, HUGE), attempts()), (256, 1), "a block, by a second attempt");
+        let kept = fragment(vm, Order(2));
+        (0..8).for_each(|nth| store(&space, nth * 16, 1));
+        assert_eq!((resident(&space, HUGE), attempts()), (256 + 8, 1));
+        assert_eq!(fallbacks(vm), std::vec![8, 8, 8, 4, 2, 1, 1], "each size that fits, each time");
+        drop(kept);
+        vm.trim();
+        store(&space, 200, 1);
+        assert_eq!((resident(&space, HUGE), attempts()), (256 + 8 + 128, 2), "blocks are free again");
+    });
+}
+
+#[test]
 fn a_size_that_is_off_is_passed_over() {
     let sizes = HugeSizes::all(SizePolicy::Always).with(Order(5), SizePolicy::Never);
     with_sizes(8 * HUGE, (HugePolicy::Never, sizes), |vm, space| {
