@@ -99,8 +99,8 @@ impl<M: Machine> Memory<'_, M> {
         Some(ZeroedFolio::new(self, unsafe { self.prepare_block(block, order, Init::Zeroed) }, order))
     }
 
-    /// As [`alloc_zeroed_folio`](Self::alloc_zeroed_folio), zeroed in parts where it has [`Order::HUGE`] and a
-    /// helper is idle. The caller may hold sleeping locks, and no spin lock.
+    /// As [`alloc_zeroed_folio`](Self::alloc_zeroed_folio), zeroed in parts where it has [`Order::HUGE`] and
+    /// a helper is idle. The caller may hold sleeping locks, and no spin lock.
     pub(crate) fn alloc_zeroed_folio_by(
         &self,
         placement: FramePlacement,
@@ -114,8 +114,8 @@ impl<M: Machine> Memory<'_, M> {
         // SAFETY: a zone has just given the block.
         let pfn = unsafe { self.prepare_block(block, order, Init::Dirty) };
         if block.1 == Init::Dirty && !mutant!("alloc.folio-not-zeroed-by-helpers") {
-            // SAFETY: the part lies in the block, by `in_parts`, which nobody but this call has; no other part
-            // holds these frames.
+            // SAFETY: the part lies in the block, by `in_parts`, which nobody but this call has; no other
+            // part holds these frames.
             self.in_parts(workers, (pfn, order), |part| unsafe { self.machine.zero(part, PART) });
         }
         Some(ZeroedFolio::new(self, pfn, order))

@@ -1,8 +1,8 @@
 //! Work on a large block in parts: zeroing and copying, by helpers where there are any.
 //!
-//! A block of 2 MiB takes as long to zero as hundreds of faults, so whoever asks for one waits. Idle CPUs take
-//! parts of it, the caller works too: it never waits for more than the part that a helper has begun. (Linux:
-//! padata's multithreaded jobs; its own huge pages are zeroed by the faulting CPU.)
+//! A block of 2 MiB takes as long to zero as hundreds of faults, so whoever asks for one waits. Idle CPUs
+//! take parts of it, the caller works too: it never waits for more than the part that a helper has begun.
+//! (Linux: padata's multithreaded jobs; its own huge pages are zeroed by the faulting CPU.)
 
 use super::Memory;
 use crate::machine::Machine;
@@ -18,9 +18,9 @@ const PARTS_AT_ONCE: u64 = 2;
 const PARTS_A_HELPER: u64 = 4;
 
 impl<M: Machine> Memory<'_, M> {
-    /// Calls `work` with the first frame of each part of the block, which is of [`Order::HUGE`] at least, once
-    /// for each, or, where a helper panicked, again; by a job of the helpers of the block's node where there
-    /// are workers.
+    /// Calls `work` with the first frame of each part of the block, which is of [`Order::HUGE`] at least,
+    /// once for each, or, where a helper panicked, again; by a job of the helpers of the block's node where
+    /// there are workers.
     pub(super) fn in_parts(
         &self,
         workers: Option<&WorkerPool<'_, M>>,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   leaf ── unhook ─────────► absent, and an Unhooked with the frame
-//!   leaf ── unhook_each ────► PendingFree(frame) ── flush ──► put_each_pending ──► absent, the mapping is put
+//!   leaf ── unhook_each ────► PendingFree(frame) ── flush ─► put_each_pending ─► absent, the mapping is put
 //!   leaf ── unhook_each ────► absent, the mapping is put          where no CPU translates through the table
 //! ```
 //!
@@ -177,8 +177,8 @@ enum Other {
 }
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// Puts an entry that the hardware must not follow into the place of a leaf that was read under this lock.
-    /// Returns whether the leaf was dirty at last: the hardware may have set bits. As
+    /// Puts an entry that the hardware must not follow into the place of a leaf that was read under this
+    /// lock. Returns whether the leaf was dirty at last: the hardware may have set bits. As
     /// [`replace`](Self::replace), for a caller that has decoded the leaf.
     #[inline(always)]
     fn replace_leaf(&mut self, slot: usize, (word, leaf): (u64, Leaf), entry: Entry) -> bool {

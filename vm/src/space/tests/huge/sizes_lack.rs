@@ -53,17 +53,21 @@ fn where_no_zone_has_a_block_a_fault_makes_do_with_a_base_page_at_once() {
     let sizes = HugeSizes::all(SizePolicy::Always);
     with_sizes(8 * HUGE, (HugePolicy::Never, sizes), |vm, space| {
         map(&space, 0, HUGE);
-        let attempts = || vm.totals().get(Counter::SpfHugeUnprepared);
+        let one_attempt = |page| {
+            let write = Fault { addr: at(page), access: Access::Write };
+            attempt(&space, write, &Speculated, &mut Prepared::new(vm))
+        };
         store(&space, 300, 1);
-        assert_eq!((resident(&space, HUGE), attempts()), (256, 1), "a block, by a second attempt");
+        assert_eq!(resident(&space, HUGE), 256, "a block");
+        assert_eq!(one_attempt(0), Err(Fallback::HugeUnprepared), "there are blocks, outside of the attempt");
         let kept = fragment(vm, Order(2));
-        (0..8).for_each(|nth| store(&space, nth * 16, 1));
-        assert_eq!((resident(&space, HUGE), attempts()), (256 + 8, 1));
+        (0..8).for_each(|nth| assert_eq!(one_attempt(nth * 16), Ok(())));
+        assert_eq!(resident(&space, HUGE), 256 + 8);
         assert_eq!(fallbacks(vm), std::vec![8, 8, 8, 4, 2, 1, 1], "each size that fits, each time");
         drop(kept);
         vm.trim();
         store(&space, 200, 1);
-        assert_eq!((resident(&space, HUGE), attempts()), (256 + 8 + 128, 2), "blocks are free again");
+        assert_eq!(resident(&space, HUGE), 256 + 8 + 128, "blocks are free again");
     });
 }
 
