@@ -6,6 +6,7 @@
 
 use super::Memory;
 use crate::machine::Machine;
+use crate::sync::PreemptGuard;
 use crate::units::{Order, Pfn};
 use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
@@ -33,6 +34,8 @@ impl<M: Machine> Memory<'_, M> {
             return each(0..nr);
         };
         let job = Job::new(0..nr, |chunk: &Chunk<'_>| {
+            // Some tens of microseconds: a helper that is preempted would keep a fault waiting.
+            let _stay = (order == Order::HUGE).then(PreemptGuard::<M::Cpu>::new);
             each(chunk.range());
             Ok::<(), Infallible>(())
         });
