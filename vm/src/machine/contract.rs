@@ -290,8 +290,9 @@ pub unsafe trait Machine: Sync + Sized {
         let _ = handler;
     }
     /// Takes out of `helpers`, all CPUs of the machine, those whose helpers may not work for the running
-    /// thread: its group's CPU set lacks them, its quota is spent, or their CPUs have other work. The thread calls this when it publishes
-    /// a job or opens an ordered queue; what it says holds for that one. Returns soon.
+    /// thread: its group's CPU set lacks them, its quota is spent, or their CPUs have other work. The thread
+    /// calls this when it publishes a job or opens an ordered queue; what it says holds for that one. Returns
+    /// soon.
     fn restrict_helpers(&self, helpers: &mut CpuMask) {
         let _ = helpers;
     }
