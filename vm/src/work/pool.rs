@@ -86,10 +86,10 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         self.dispatch().dismiss(cpu);
     }
 
-    /// Whether a helper may join a job now; stale at once. Where none may, a caller that can do its work at
-    /// once need not cut it.
+    /// Whether a helper of another CPU may join a job now; stale at once. Where none may, a caller that can
+    /// do its work at once need not cut it.
     pub(crate) fn may_have_helper_racy(&self) -> bool {
-        self.dispatch().nr_available_racy() > 0
+        self.dispatch().nr_cpus() > 1 && self.dispatch().nr_available_racy() > 0
     }
 
     /// Runs the job; the caller works too. Returns when the whole range is done, or after all workers have

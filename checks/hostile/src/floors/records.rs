@@ -80,7 +80,10 @@ fn next(state: FrameState) -> Vec<FrameState> {
     next.push(call!(FrameState::relinquished, state));
     next.push(call!(FrameState::gotten, state));
     next.push(call!(FrameState::gotten_to_pin, state));
+    next.push(call!(FrameState::pinned, state));
     next.push(call!(FrameState::put, state));
+    next.push(call!(FrameState::unpinned, state));
+    call!(FrameState::pincount, state);
     next.push(call!(FrameState::shared, state));
     next.push(call!(FrameState::unshared, state));
     next.push(call!(FrameState::split, state));

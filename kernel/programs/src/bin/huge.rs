@@ -104,7 +104,8 @@ fn begin(args: Args) -> u8 {
     let kind = args.word(2).unwrap_or("huge");
     holds!(["huge", "virtual", "small", "none"].contains(&kind), "{kind} is no zero page");
     let zero_pages = match kind {
-        "huge" => (1, 0),
+        // One table of zeros is one, too.
+        "huge" | "virtual" => (1, 0),
         "none" => (0, 1),
         _ => (0, 0),
     };
