@@ -10,4 +10,5 @@ mod lazy;
 mod mishap_jobs;
 mod pairs;
 mod walkers;
+mod with_helpers;
 mod zero_races;

@@ -1,59 +1,28 @@
 //! Allocations that fail while helpers work: populating, the end of a space, the initialisation of deferred
 //! records. On the seeded machine: any allocation of any CPU may be the one that fails.
 
+use super::with_helpers::{Seeded, Space, with_helpers};
 use interleaf::frame::{AllocRequest, FramePlacement, Memory, RecordInit};
-use interleaf::machine::Machine as _;
-use interleaf::space::{AddressSpace, Advice, Error, Layout, MapRequest, Path, Vm};
-use interleaf::table::format::X86_64;
+use interleaf::space::{Advice, Error, MapRequest};
 use interleaf::units::{CpuId, VirtAddr, Vpn};
+use interleaf::vma::HugePolicy;
 use interleaf::work::{PollLimit, WorkerPool};
 use interleaf_lab::check::library::boot_map;
 use interleaf_lab::check::rng::Rng;
-use interleaf_lab::machine::baton::{Baton, Options, Program, Schedule, explore};
-use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
-use std::ops::Range;
+use interleaf_lab::machine::baton::{Options, Program, Schedule, explore};
+use interleaf_lab::machine::soft::MachineConfig;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-type Seeded = SoftMachine<Baton, X86_64>;
-type Space<'v> = AddressSpace<'v, Seeded>;
 
 /// Two tables of leaves and a bit: work for a helper.
 const PAGES: u64 = 2 * 512 + 9;
 const BYTES: u64 = PAGES * 4096;
 
-/// Plays `caller` with a space on CPU 0 and helpers on two others; then ends the space, with helpers, while
-/// allocations fail, and counts the frames.
-fn with_helpers(seeds: Range<u64>, caller: fn(&Space<'_>, &mut Rng)) {
-    let scenario = move |schedule: &Schedule| {
-        let machine = Seeded::new(&MachineConfig::small(3, 4096)).expect("a machine");
-        let entered = machine.enter(CpuId(0));
-        let mut memory = boot_map(&machine).claim(&machine).expect("nobody else has it");
-        let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).expect("memory");
-        workers.set_poll_limit(PollLimit(2));
-        drop(entered);
-        let (machine, mut rng) = (&machine, Rng::new(schedule.seed()));
-        let first: Program<'_> = Box::new(move || {
-            let vm = Vm::start(memory, RecordInit::Eager).expect("memory").with_workers(&workers);
-            let in_use = || {
-                vm.trim();
-                vm.memory().check().expect("frames add up").allocated
-            };
-            let before = in_use();
-            let space = Space::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory");
-            caller(&space, &mut rng);
-            vm.memory().plan_mishaps_from(1);
-            drop(space);
-            vm.memory().plan_mishap(0);
-            vm.settle();
-            assert_eq!(in_use(), before, "frames leaked");
-            drop(vm);
-            drop(workers);
-        });
-        let helpers = (1..machine.nr_cpus()).map(|_| Box::new(|| machine.help()) as Program<'_>);
-        schedule.run(machine, std::iter::once(first).chain(helpers).collect());
-    };
-    let options = Options { limit_steps: 20_000_000, ..Options::default() };
-    explore(seeds, options, scenario).unwrap_or_else(|report| panic!("{report}"));
+/// Ends the space, with helpers, while allocations fail.
+fn end_without_memory(space: Space<'_>) {
+    let vm = space.vm();
+    vm.memory().plan_mishaps_from(1);
+    drop(space);
+    vm.memory().plan_mishap(0);
 }
 
 fn present(space: &Space<'_>, start: VirtAddr) -> u64 {
@@ -66,7 +35,8 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 
 #[test]
 fn populating_with_helpers_is_refused_as_a_whole_and_succeeds_afterwards() {
-    with_helpers(0..10, |space, rng| {
+    with_helpers(4096, HugePolicy::Never, 0..10, |space, seed| {
+        let mut rng = Rng::new(seed);
         let start = space.map(&MapRequest::anonymous(BYTES)).expect("room");
         let nth = 1 + rng.below(PAGES);
         if rng.chance(1, 2) {
@@ -83,20 +53,23 @@ fn populating_with_helpers_is_refused_as_a_whole_and_succeeds_afterwards() {
         }
         assert_eq!(space.nr_mappings(), 1);
         space.advise(start, BYTES, Advice::PopulateWrite).expect("there is memory again");
-        assert_eq!(present(space, start), PAGES);
+        assert_eq!(present(&space, start), PAGES);
+        end_without_memory(space);
     });
     assert!(REFUSED.load(Relaxed) > 0, "populating was never refused");
 }
 
 #[test]
 fn a_mapping_that_helpers_populate_stands_whatever_allocation_fails() {
-    with_helpers(10..18, |space, rng| {
+    with_helpers(4096, HugePolicy::Never, 10..18, |space, seed| {
+        let mut rng = Rng::new(seed);
         space.vm().memory().plan_mishap(10 + rng.below(PAGES));
         let request = MapRequest { populate: true, ..MapRequest::anonymous(BYTES) };
         let start = space.map(&request).expect("mmap does not fail for it");
         space.vm().memory().plan_mishap(0);
         space.advise(start, BYTES, Advice::PopulateWrite).expect("there is memory again");
-        assert_eq!(present(space, start), PAGES);
+        assert_eq!(present(&space, start), PAGES);
+        end_without_memory(space);
     });
 }
 

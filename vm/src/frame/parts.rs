@@ -22,19 +22,23 @@ impl<M: Machine> Memory<'_, M> {
     /// Calls `work` with the first frame of each part of the block, which is of [`Order::HUGE`] at least,
     /// once for each, or, where a helper panicked, again; by a job of the helpers of the block's node where
     /// there are workers.
+    ///
+    /// # Panics
+    /// Where the block is smaller: it might not be whole parts.
     pub(super) fn in_parts(
         &self,
         workers: Option<&WorkerPool<'_, M>>,
         (pfn, order): (Pfn, Order),
         work: impl Fn(Pfn) + Sync,
     ) {
+        assert!(order >= Order::HUGE, "a block of {order:?} is not cut");
         let nr = order.frames() / PART.frames();
         let each = |range: core::ops::Range<u64>| range.for_each(|part| work(pfn.add(part * PART.frames())));
         let Some(workers) = workers.filter(|workers| workers.may_have_helper_racy()) else {
             return each(0..nr);
         };
         let job = Job::new(0..nr, |chunk: &Chunk<'_>| {
-            // Some tens of microseconds: a helper that is preempted would keep a fault waiting.
+            // A hundred microseconds at most: a helper that is preempted would keep a fault waiting.
             let _stay = (order == Order::HUGE).then(PreemptGuard::<M::Cpu>::new);
             each(chunk.range());
             Ok::<(), Infallible>(())

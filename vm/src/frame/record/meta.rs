@@ -300,8 +300,11 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Number of pins; stale at once. What is decided because of pins asks for references instead: a
     /// reference may be about to become a pin.
+    ///
+    /// Acquire: who finds a pin gone sees what was done to the frame through it. Pairs with
+    /// [`unpin`](Self::unpin), and with the read-modify-writes after it.
     pub fn pincount(&self) -> u32 {
-        self.state().pincount()
+        FrameState(self.state.load(Acquire)).pincount()
     }
 
     /// Of a table: a bit for each part of it, clear where all slots of the part are absent. The caller holds
