@@ -302,7 +302,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// reference may be about to become a pin.
     ///
     /// Acquire: who finds a pin gone sees what was done to the frame through it. Pairs with
-    /// [`unpin`](Self::unpin), and with the read-modify-writes after it.
+    /// `unpin`, and with the read-modify-writes after it.
     pub fn pincount(&self) -> u32 {
         FrameState(self.state.load(Acquire)).pincount()
     }
