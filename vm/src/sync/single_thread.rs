@@ -12,6 +12,7 @@
 #[cfg(test)]
 use super::shadow;
 use core::cell::Cell;
+use core::hash::{BuildHasherDefault, Hasher};
 use core::ops::Range;
 use loom::thread::ThreadId;
 #[cfg(test)]
@@ -84,17 +85,36 @@ impl<T> JoinHandle<T> {
     }
 }
 
+/// Hashes the address of a word: one multiplication, as each access of a phase with one thread looks one up.
+#[derive(Debug, Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("an address is a usize");
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        // Of the product, the upper bits depend on all bits of the address; tables look at the lower ones first.
+        self.0 = (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// Words and their values, in the order of their first accesses.
 #[derive(Debug)]
 pub(super) struct Noted<T> {
     words: Vec<Option<(usize, T)>>,
     /// Index in `words` by address.
-    by_address: HashMap<usize, usize>,
+    by_address: HashMap<usize, usize, BuildHasherDefault<AddressHasher>>,
 }
 
 impl<T> Default for Noted<T> {
     fn default() -> Self {
-        Self { words: Vec::new(), by_address: HashMap::new() }
+        Self { words: Vec::new(), by_address: HashMap::default() }
     }
 }
 

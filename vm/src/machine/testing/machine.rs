@@ -4,6 +4,7 @@ use super::barrier::barrier;
 use super::interrupt_lines::{InterruptLines, Program};
 use super::mmu::Mmu;
 use super::record_window::{self, RecordWindows};
+use super::zeroed_memory::ZeroedMemory;
 use super::{TestCpu, TestFormat, cpu};
 use crate::machine::{Callback, Cpu, Format, Leaf, Machine, RootTable, TablePage};
 #[cfg(loom)]
@@ -16,7 +17,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::Layout;
 use std::boxed::Box;
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
@@ -28,8 +29,7 @@ const FIRST: Pfn = Pfn(1 << 16);
 /// [`translate`](Self::translate) fills. The first frame is aligned to the largest block, like memory that
 /// starts at a round address.
 pub struct TestMachine<F: Format = TestFormat> {
-    arena: NonNull<u8>,
-    layout: Layout,
+    arena: ZeroedMemory,
     lines: Arc<InterruptLines>,
     /// Frames that were claimed.
     claims: Mutex<Vec<PfnRange>>,
@@ -88,13 +88,10 @@ impl<F: Format> TestMachine<F> {
     /// As [`TestMachine::with_cpus`], with tables of any format.
     pub fn of_format(nr_frames: u64, nr_cpus: u32) -> Self {
         let layout = Layout::from_size_align(nr_frames as usize * PAGE_SIZE, Order::MAX.bytes()).unwrap();
-        // SAFETY: the layout is not empty: tests ask for at least one frame.
-        let arena =
-            NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
-        forget(arena, layout.size());
+        let arena = ZeroedMemory::new(layout);
+        forget(arena.start(), layout.size());
         Self {
             arena,
-            layout,
             lines: Arc::new(InterruptLines::new(nr_cpus)),
             claims: Mutex::new(Vec::new()),
             program: Mutex::new(None),
@@ -114,7 +111,7 @@ impl<F: Format> TestMachine<F> {
 
     /// All frames of the arena.
     pub fn frames(&self) -> PfnRange {
-        PfnRange::new(FIRST, FIRST.add((self.layout.size() / PAGE_SIZE) as u64))
+        PfnRange::new(FIRST, FIRST.add((self.arena.len_bytes() / PAGE_SIZE) as u64))
     }
 
     /// A root in this machine's memory, which nothing but its software MMU follows.
@@ -186,7 +183,7 @@ impl<F: Format> TestMachine<F> {
 
     /// Bytes of the arena.
     pub(super) fn bytes_in_all(&self) -> usize {
-        self.layout.size()
+        self.arena.len_bytes()
     }
 
     fn own_mmu(&self) -> Option<&Mmu> {
@@ -198,8 +195,6 @@ impl<F: Format> Drop for TestMachine<F> {
     fn drop(&mut self) {
         // SAFETY: no function is set.
         unsafe { self.set_interrupt_handler(None) };
-        // SAFETY: allocated in `with_cpus` with this layout.
-        unsafe { dealloc(self.arena.as_ptr(), self.layout) }
     }
 }
 
@@ -220,14 +215,14 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
 
     fn window(&self, at: PhysAddr) -> NonNull<u8> {
         let offset = at.0.wrapping_sub(FIRST.addr().0);
-        assert!(offset < self.layout.size() as u64, "{at:?} is not in the arena");
+        assert!(offset < self.arena.len_bytes() as u64, "{at:?} is not in the arena");
         // SAFETY: the offset lies inside the arena.
-        unsafe { self.arena.add(offset as usize) }
+        unsafe { self.arena.start().add(offset as usize) }
     }
 
     fn phys_of(&self, at: NonNull<u8>) -> PhysAddr {
-        let offset = at.addr().get().wrapping_sub(self.arena.addr().get());
-        assert!(offset < self.layout.size(), "{at:?} is not in the arena");
+        let offset = at.addr().get().wrapping_sub(self.arena.start().addr().get());
+        assert!(offset < self.arena.len_bytes(), "{at:?} is not in the arena");
         PhysAddr(FIRST.addr().0 + offset as u64)
     }
 

@@ -16,6 +16,7 @@ mod mmu;
 mod record_window;
 #[cfg(loom)]
 mod sleepers;
+mod zeroed_memory;
 
 pub use cpu::TestCpu;
 pub use format::{RememberingFormat, TestFormat, ThreeLevels, TwoLevels};

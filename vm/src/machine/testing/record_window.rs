@@ -1,8 +1,9 @@
 //! Record windows of a test machine: memory of their own, which stands for the frames behind it.
 
+use super::zeroed_memory::ZeroedMemory;
 use crate::units::{PAGE_SIZE, Pfn, PfnRange};
 use core::ptr::NonNull;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::Layout;
 use std::sync::Mutex;
 use std::vec::Vec;
 
@@ -17,8 +18,7 @@ const BEHIND: u8 = 0x5A;
 pub struct RecordWindows(Mutex<Vec<RecordWindow>>);
 
 struct RecordWindow {
-    start: NonNull<u8>,
-    layout: Layout,
+    memory: ZeroedMemory,
     /// Byte offsets, and the frames that are mapped from there on.
     mapped: Vec<(usize, PfnRange)>,
 }
@@ -28,8 +28,8 @@ unsafe impl Send for RecordWindow {}
 
 impl RecordWindow {
     fn offset_of(&self, at: NonNull<u8>) -> Option<usize> {
-        let offset = at.addr().get().checked_sub(self.start.addr().get())?;
-        (offset < self.layout.size()).then_some(offset)
+        let offset = at.addr().get().checked_sub(self.memory.start().addr().get())?;
+        (offset < self.memory.len_bytes()).then_some(offset)
     }
 
     /// The frame behind the page at `offset`.
@@ -46,12 +46,11 @@ impl RecordWindows {
     pub fn reserve(&self, len_bytes: usize) -> NonNull<u8> {
         let layout = Layout::from_size_align(len_bytes, ALIGN).unwrap();
         assert!(len_bytes > 0 && len_bytes.is_multiple_of(ALIGN), "a window of {len_bytes} bytes");
-        // SAFETY: the layout is not empty.
-        let start =
-            NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        let memory = ZeroedMemory::new(layout);
+        let start = memory.start();
         #[cfg(loom)]
         crate::sync::forget(start.addr().get()..start.addr().get() + len_bytes);
-        self.0.lock().unwrap().push(RecordWindow { start, layout, mapped: Vec::new() });
+        self.0.lock().unwrap().push(RecordWindow { memory, mapped: Vec::new() });
         start
     }
 
@@ -62,7 +61,10 @@ impl RecordWindows {
         let mut found = windows.iter_mut().filter_map(|window| Some((window.offset_of(at)?, window)));
         let (offset, window) = found.next().expect("no window is there");
         let len_bytes = frames.len() as usize * PAGE_SIZE;
-        assert!(offset % PAGE_SIZE == 0 && offset + len_bytes <= window.layout.size(), "beyond the window");
+        assert!(
+            offset % PAGE_SIZE == 0 && offset + len_bytes <= window.memory.len_bytes(),
+            "beyond the window"
+        );
         let mut pages = (offset..offset + len_bytes).step_by(PAGE_SIZE);
         assert!(pages.all(|page| window.frame_at(page).is_none()), "{frames:?} mapped over other frames");
         // SAFETY: both are as long, as was just checked of the window, and as the frames are in the arena;
@@ -77,12 +79,5 @@ impl RecordWindows {
     pub fn frame_behind(&self, at: NonNull<u8>) -> Option<Pfn> {
         let windows = self.0.lock().unwrap();
         windows.iter().find_map(|window| window.frame_at(window.offset_of(at)?))
-    }
-}
-
-impl Drop for RecordWindow {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `reserve` with this layout.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }
