@@ -95,7 +95,7 @@ impl Hasher for AddressHasher {
     }
 
     fn write_usize(&mut self, address: usize) {
-        // Of the product, the upper bits depend on all bits of the address; tables look at the lower ones first.
+        // The upper bits of the product depend on all bits of the address; a table looks at lower ones first.
         self.0 = (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32);
     }
 

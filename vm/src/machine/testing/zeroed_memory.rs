@@ -1,8 +1,8 @@
 //! Zeroed memory of the host for test machines.
 //!
-//! The host's allocator gives memory of some megabytes back to the kernel as soon as it is freed, and faults it in
-//! anew: a loom model makes a machine for each execution, and spent two thirds of its time on those faults. So
-//! memory is kept for the next machine of the same size, and zeroed then.
+//! The host's allocator gives memory of some megabytes back to the kernel as soon as it is freed, and faults
+//! it in anew: a loom model makes a machine for each execution, and spent two thirds of its time on those
+//! faults. So memory is kept for the next machine of the same size, and zeroed then.
 
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -81,7 +81,7 @@ impl Allocation {
         let whole =
             NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
         let offset = whole.addr().get().next_multiple_of(asked.align()) - whole.addr().get();
-        // SAFETY: the offset is less than the alignment, by which the allocation is longer than what was asked for.
+        // SAFETY: the offset is less than the alignment, by which the allocation is longer than `asked`.
         Self { start: unsafe { whole.add(offset) }, asked, whole }
     }
 
