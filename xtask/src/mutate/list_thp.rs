@@ -96,7 +96,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "thp.fork-cursor-not-advanced",
         wrong: "a store to a huge page does not reach the child, and a later one does",
-        test: Model("loom_a_child_has_no_store_without_one_before_it_to_a_huge_page"),
+        test: Unit("space::ops::fork_huge::tests"),
     },
     Mutation {
         point: "thp.reuse-ignores-leaves",

@@ -115,3 +115,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Ok(())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "tests/fork_huge.rs"]
+mod tests;
