@@ -8,8 +8,8 @@
 use super::player::{Player, answer};
 use super::step::{Act, CallStep, round_up};
 use interleaf::space::{Advice, MapRequest, Place, Sharing};
-use interleaf::units::{PAGE_SIZE, VirtAddr};
-use interleaf::vma::{VmaAttributes, VmaFlags};
+use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr};
+use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags};
 use interleaf_linux_abi::{Errno, MREMAP_DONTUNMAP, MREMAP_FIXED};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -83,16 +83,42 @@ impl Player<'_, '_> {
         }
     }
 
-    /// A page that was only read keeps the zero page, so it is made present by a read.
+    /// Makes present at `to` what is present at `from`. Linux moves entries: a huge page arrives whole where
+    /// the places are a multiple of its size apart and it lies in what is moved, and else as base pages, for
+    /// which huge pages are refused.
     fn move_pages(&self, vma: &VmaAttributes, from: u64, to: u64, len: u64) {
-        let zero = self.space.vm().memory().zero_frame();
-        let writable = vma.flags.contains(VmaFlags::WRITE);
-        for offset in (0..len).step_by(PAGE_SIZE) {
-            let Some((frame, _)) = self.space.resident_frame(VirtAddr(from + offset).vpn()) else { continue };
-            let advice = if writable && frame != zero { Advice::PopulateWrite } else { Advice::PopulateRead };
-            // Not made present: the next access faults, and the difference is listed.
-            let _present = self.space.advise(VirtAddr(to + offset), PAGE, advice);
+        let refusal = self.space.huge_refusal();
+        let mut offset = 0;
+        while offset < len {
+            let moves_whole = self.moves_huge_page(from, to, offset, len);
+            self.space.refuse_huge_pages(if moves_whole { refusal } else { HugeRefusal::All });
+            self.make_present(vma, from + offset, to + offset);
+            offset += if moves_whole { PageSize::Huge.bytes() } else { PAGE };
         }
+        self.space.refuse_huge_pages(refusal);
+    }
+
+    /// Whether a huge page begins at the offset, and arrives as one.
+    fn moves_huge_page(&self, from: u64, to: u64, offset: u64, len: u64) -> bool {
+        let huge = PageSize::Huge.bytes();
+        let page = VirtAddr(from + offset).vpn();
+        from.abs_diff(to).is_multiple_of(huge)
+            && offset + huge <= len
+            && self.huge_page_at(page) == Some(page)
+    }
+
+    /// Makes the page at `to` present, if that at `from` is. A page that was only read keeps the zero page, so
+    /// it is made present by a read.
+    fn make_present(&self, vma: &VmaAttributes, from: u64, to: u64) {
+        let page = VirtAddr(from).vpn();
+        // Of the huge zero page, the first frame says what it is.
+        let first = self.huge_page_at(page).unwrap_or(page);
+        let Some((frame, _)) = self.space.resident_frame(first) else { return };
+        let is_zero = self.space.vm().memory().is_zero_page(frame);
+        let is_written = vma.flags.contains(VmaFlags::WRITE) && !is_zero;
+        let advice = if is_written { Advice::PopulateWrite } else { Advice::PopulateRead };
+        // Not made present: the next access faults, and the difference is listed.
+        let _present = self.space.advise(VirtAddr(to), PAGE, advice);
     }
 }
 

@@ -80,3 +80,35 @@ fn what_linux_met_in_a_huge_page_of_zeros_is_met_here_too() {
         report.text()
     );
 }
+
+/// mremap moves base pages as such, and a huge page whole where the places are a multiple of its size apart.
+/// A huge page of zeros that cannot arrive whole arrives as small ones, which hold no memory.
+#[test]
+fn what_mremap_moves_is_huge_only_where_linux_leaves_it_so() {
+    const HUGE: u64 = 2 << 20;
+    let moved_to = |to: u64, first: Access| {
+        let events = vec![
+            call(Sys::Mmap, [AT, 2 * HUGE, 3, 0x32, u64::MAX, 0], AT as i64),
+            fault(AT, first, Cause::Absent),
+            call(Sys::Mremap, [AT, 2 * HUGE, 8 * HUGE, 3, to, 0], to as i64),
+            // The last page that was moved, and one that the program had not touched.
+            fault(to + HUGE - 0x1000, Access::Write, Cause::Absent),
+            fault(to + 2 * HUGE - 0x1000, Access::Write, Cause::Absent),
+            exit(vec![private(to, 4 * 1024)]),
+        ];
+        let mut header = header();
+        let file = "/sys/kernel/mm/transparent_hugepage/enabled".to_string();
+        header.host.settings.push((file, ALWAYS.to_string()));
+        Replay::of(header, events).unwrap().check(Path::Speculative, |_| ()).unwrap()
+    };
+    // By whole huge pages: it is one still, whose base page Linux lacked.
+    let report = moved_to(AT + 0x1000 * HUGE, Access::Write);
+    assert_eq!(report.count_of(DifferenceKind::HugeSupply), 1, "{}", report.text());
+    // By a page more: base pages, of which the last was moved too, so Linux would have no reason to fault.
+    let report = moved_to(AT + 0x1000 * HUGE + 0x1000, Access::Write);
+    assert_eq!(report.count_of(DifferenceKind::HugeSupply), 0, "{}", report.text());
+    assert_eq!(report.count_of(DifferenceKind::NoFault), 1, "{}", report.text());
+    let report = moved_to(AT + 0x1000 * HUGE + 0x1000, Access::Read);
+    assert_eq!(report.count_of(DifferenceKind::Cause), 1, "a zero page is there: {}", report.text());
+    assert_eq!(report.frames_zeroed, 512 + 1, "{}", report.text());
+}
