@@ -100,7 +100,7 @@ pub use index_pools::{IndexAllocator, IndexPools};
 pub use index_reserve::IndexReserve;
 pub use memory::Memory;
 pub use owned::{DetachedTable, Folio, Frame, FrameRef, MappedFolio, MappedFrame, PinnedFrame};
-pub(crate) use owned::{Flushed, FolioParts, GatherBatch, IfShared};
+pub(crate) use owned::{Flushed, FolioFrames, FolioParts, GatherBatch, IfShared};
 pub(crate) use owned::{PageSlot, PartialFolio, RootSlot, SlotContent, TakenSlot};
 pub use owned::{TableFrame, Unhooked, ZeroedFolio, ZeroedFrame};
 pub(crate) use owned::{UnhookedFrames, UnhookedLists, height_of_order, note_dirty};

@@ -34,6 +34,18 @@ pub enum FoundPage {
     Frame(Pfn),
     /// Its frame, one of a folio that is whole: it has no record.
     InFolio(Pfn),
+    /// Its frame, one of a folio that was split, or is being split: it has a record then.
+    InSplitFolio(Pfn),
+}
+
+impl FoundPage {
+    /// The page's frame.
+    pub fn frame(self) -> Option<Pfn> {
+        match self {
+            Self::Frame(pfn) | Self::InFolio(pfn) | Self::InSplitFolio(pfn) => Some(pfn),
+            Self::None | Self::NoneOfFolio => None,
+        }
+    }
 }
 
 /// A slot, what it holds, and the height of a node in its place.
@@ -101,10 +113,7 @@ impl<C: Cpu> PageIndex<C> {
         page: u64,
         reading: &ReadGuard<'_, C>,
     ) -> Option<Pfn> {
-        match self.find(memory, page, reading) {
-            FoundPage::Frame(pfn) | FoundPage::InFolio(pfn) => Some(pfn),
-            FoundPage::None | FoundPage::NoneOfFolio => None,
-        }
+        self.find(memory, page, reading).frame()
     }
 
     /// What it has of a page; stale at once.
@@ -121,7 +130,9 @@ impl<C: Cpu> PageIndex<C> {
             Err(_) => FoundPage::NoneOfFolio,
             Ok((_, SlotContent::Frame(pfn), _)) => FoundPage::Frame(pfn),
             Ok((_, SlotContent::Folio(pfn, height), _)) => FoundPage::InFolio(frame_in(pfn, height, page)),
-            Ok((_, SlotContent::SplitFolio(pfn, height), _)) => FoundPage::Frame(frame_in(pfn, height, page)),
+            Ok((_, SlotContent::SplitFolio(pfn, height), _)) => {
+                FoundPage::InSplitFolio(frame_in(pfn, height, page))
+            }
             Ok((_, _, 0)) => FoundPage::None,
             Ok(_) => FoundPage::NoneOfFolio,
         }

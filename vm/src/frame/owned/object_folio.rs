@@ -5,6 +5,9 @@
 //!                                                             │ split_folio
 //!                                                             ▼
 //!                                  the slot has a reference of each frame ── take ──► FolioFrames
+//!                                     │ try_get_split                                    ▲   │ into_mapped
+//!                                     └──────────────────────────────────────────────────┘   ▼
+//!                                                                                        MappedFolio
 //! ```
 //!
 //! As long as huge leaves alone map the block, its first record speaks for all of its frames. What needs a
@@ -12,17 +15,20 @@
 //! a reference of the slot and as many entries as the block had leaves. The frames stay where they are,
 //! and huge leaves that map them stay too (docs/design/shared-huge-pages.md).
 
+use super::MappedFolio;
 use super::mapped_folio::unmodelled;
 use crate::frame::{FrameRef, Kind, Memory, ZeroedFolio};
 use crate::machine::Machine;
 use crate::units::{Order, Pfn};
 use core::fmt;
+use core::mem::ManuallyDrop;
 
 /// One reference of each frame of a block that was split, or is being split by another thread. Dropping it
 /// puts them.
 pub(crate) struct FolioFrames<'m, M: Machine> {
-    /// Invariant: the block of this order at `first`, of `memory`, was an object's. Its split has begun,
-    /// or is about to; from its end on one reference of each of its frames is this value's.
+    /// Invariant: one reference of each of as many frames as this order has, from `first` on, of `memory`, is
+    /// this value's. Or the block of this order at `first` was an object's, and its split has begun, or is
+    /// about to: then that is so from its end on.
     memory: &'m Memory<'m, M>,
     first: Pfn,
     order: Order,
@@ -60,7 +66,52 @@ impl<'m, M: Machine> FolioFrames<'m, M> {
     }
 }
 
+impl<'m, M: Machine> FolioFrames<'m, M> {
+    /// The first frame.
+    pub(crate) fn first(&self) -> Pfn {
+        self.first
+    }
+
+    /// What one huge leaf holds that is going to map the frames: an entry more of each. `None` where too many
+    /// entries map one of them. Waits for the end of the split, as [`FrameMeta`](crate::frame::FrameMeta) says.
+    pub(crate) fn into_mapped(self) -> Option<MappedFolio<'m, M>> {
+        let frames = ManuallyDrop::new(self);
+        let Self { memory, first, order } = *frames;
+        memory.meta_of(first).wait_for_split();
+        // Each is one of those that this value had.
+        let reference = |part| FrameRef::new(memory, first.add(part));
+        for part in 0..order.frames() {
+            let mapped = unmodelled(part, order, || reference(part).map().map(|one| one.into_entry(memory)));
+            if mapped.is_err() {
+                (0..part).for_each(|part| unmodelled(part, order, || memory.put_mapping(first.add(part))));
+                (part + 1..order.frames()).for_each(|part| unmodelled(part, order, || drop(reference(part))));
+                return None;
+            }
+        }
+        Some(MappedFolio::of_counted(memory, first, order))
+    }
+}
+
 impl<M: Machine> Memory<'_, M> {
+    /// A reference of each frame of a block of this order that begins at `first`, is an object's, and was
+    /// split. `None` where not every frame is an object's base page, now or any more, or one has too many
+    /// references.
+    #[cold]
+    pub(crate) fn try_get_split(&self, first: Pfn, order: Order) -> Option<FolioFrames<'_, M>> {
+        let is_objects = |frame: &FrameRef<'_, M>| {
+            let state = self.meta_of(frame.pfn()).state();
+            state.kind() == Kind::File && state.order() == Order::BASE
+        };
+        for part in 0..order.frames() {
+            let get = || self.try_get(first.add(part)).filter(is_objects).map(FrameRef::into_pfn);
+            if unmodelled(part, order, get).is_none() {
+                (0..part).for_each(|part| unmodelled(part, order, || self.put(first.add(part))));
+                return None;
+            }
+        }
+        Some(FolioFrames { memory: self, first, order })
+    }
+
     /// Gives each frame of a block of an object a record of its own, which counts as many entries as the
     /// block has leaves. The reference of the caller becomes one of each frame.
     ///

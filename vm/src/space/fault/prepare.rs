@@ -3,7 +3,7 @@
 
 use super::Fallback;
 use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef, MappedFrame, Priority, TableFrame};
-use crate::frame::{Birth, PoolCopy, PoolFolio, PoolTake, ZeroedFolio, ZeroedFrame};
+use crate::frame::{Birth, FolioFrames, PoolCopy, PoolFolio, PoolTake, ZeroedFolio, ZeroedFrame};
 use crate::machine::{Entry, Machine};
 use crate::object::{FillError, FoundPage};
 use crate::space::Vm;
@@ -29,6 +29,8 @@ pub(super) enum Rare<'v, M: Machine> {
     Nothing,
     /// A backing's frame, with a reference for the entry to be installed.
     Backing(FrameRef<'v, M>),
+    /// The frames of a backing's folio that was split, with references for the huge leaf to be installed.
+    BackingFrames(FolioFrames<'v, M>),
     /// The last attempt was about to copy a frame, and there was none to copy into.
     CopyWanted,
     /// A frame to be copied into.
@@ -221,7 +223,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
         let object = self.vm.object(backing, reading).ok_or(Fallback::VmaChanged)?;
         let offset = vma.frame_offset(page);
         let pfn = match object.find(memory, offset, reading) {
-            FoundPage::Frame(pfn) => pfn,
+            FoundPage::Frame(pfn) | FoundPage::InSplitFolio(pfn) => pfn,
             FoundPage::InFolio(pfn) => {
                 object.split_folio(memory, offset, reading).map_err(Self::not_filled)?;
                 pfn
@@ -246,13 +248,17 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
-    /// Whether the prepared frame is still the backing's frame for the page. Asked under the lock of the
-    /// table that it is installed into.
+    /// Whether the prepared frame, or the first of several, is still the backing's frame for the page. Asked
+    /// under the lock of the table that it is installed into.
     pub fn is_backing_current(&self, vma: &Vma<M::Cpu>, page: Vpn, reading: &ReadGuard<'_, M::Cpu>) -> bool {
         let object = vma.backing().and_then(|backing| self.vm.object(backing, reading));
-        let now = object.and_then(|object| object.lookup(&self.vm.memory, vma.frame_offset(page), reading));
-        mutant!("fault.backing-not-rechecked")
-            || matches!((&self.rare, now), (Rare::Backing(found), Some(now)) if found.pfn() == now)
+        let now = object.map(|object| object.find(&self.vm.memory, vma.frame_offset(page), reading));
+        let is_current = match (&self.rare, now) {
+            (Rare::Backing(found), Some(now)) => now.frame() == Some(found.pfn()),
+            (Rare::BackingFrames(found), Some(now)) => now == FoundPage::InSplitFolio(found.first()),
+            _ => false,
+        };
+        is_current || mutant!("fault.backing-not-rechecked")
     }
 
     /// Takes the zeroed frame, as user memory that one entry maps: that of the page of its birth.
@@ -304,6 +310,7 @@ impl<M: Machine> fmt::Debug for Prepared<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rare: &dyn fmt::Debug = match &self.rare {
             Rare::Backing(frame) => frame,
+            Rare::BackingFrames(frames) => frames,
             Rare::Copy(frame) => frame,
             Rare::Huge(folio) | Rare::Block(folio) => folio,
             Rare::Nothing | Rare::CopyWanted => &"no other",

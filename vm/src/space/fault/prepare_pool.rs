@@ -126,6 +126,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
     pub fn take_backing_folio(&mut self) -> Option<MappedFolio<'v, M>> {
         match core::mem::replace(&mut self.rare, Rare::Nothing) {
             Rare::Backing(frame) => frame.map_folio().ok(),
+            Rare::BackingFrames(frames) => frames.into_mapped(),
             _ => None,
         }
     }

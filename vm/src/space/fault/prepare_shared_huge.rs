@@ -12,7 +12,8 @@ use crate::vma::{SharedHugeUse, Vma};
 impl<'v, M: Machine> Prepared<'v, M> {
     /// As [`find_backing`](Self::find_backing), of the folio that the object has for the huge page whose
     /// first page is `first`, or gets where the fault may fill. `false` where the fault makes do with a
-    /// base page: the object has base pages there, or the folio was split, or no block is to be had.
+    /// base page: the object has base pages there, or no block is to be had, or not every frame of a folio
+    /// that was split can be referenced.
     ///
     /// # Errors
     /// [`Fallback::HugeUnprepared`] where a block is to be allocated before the next attempt.
@@ -41,9 +42,15 @@ impl<'v, M: Machine> Prepared<'v, M> {
             }
             found = filled.map_err(Self::not_filled)?;
         }
-        let FoundPage::InFolio(pfn) = found else { return Ok(false) };
-        // Refused: it left the object after the lookup.
-        self.rare = Rare::Backing(vm.memory.try_get(pfn).ok_or(Fallback::VmaChanged)?);
+        self.rare = match found {
+            // Refused: it left the object after the lookup.
+            FoundPage::InFolio(pfn) => Rare::Backing(vm.memory.try_get(pfn).ok_or(Fallback::VmaChanged)?),
+            FoundPage::InSplitFolio(pfn) => match vm.memory.try_get_split(pfn, Order::HUGE) {
+                Some(frames) => Rare::BackingFrames(frames),
+                None => return Ok(false),
+            },
+            _ => return Ok(false),
+        };
         Ok(true)
     }
 

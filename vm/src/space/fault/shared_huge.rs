@@ -4,8 +4,8 @@
 //!   walk ends at an absent entry that could be a huge leaf
 //!     mapping, advice, place in the object ─► a base page: link a table
 //!        │ a huge page
-//!        ├─ the object has base pages there, or a folio that was split: a base page
-//!        ├─ it has a folio ────────────────────────────────────┐
+//!        ├─ the object has base pages there: a base page
+//!        ├─ it has a folio, which is whole or was split ───────┐
 //!        └─ it has nothing there, and the policy says so:      │
 //!             no block (thp_file_fallback): a base page        │
 //!             none prepared: HugeUnprepared ─► allocate, zero  ▼

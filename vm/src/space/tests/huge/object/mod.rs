@@ -5,6 +5,7 @@ mod edits;
 mod faults;
 mod mishaps;
 mod random;
+mod split;
 
 use super::{BASE, HUGE, PAGE, at};
 use crate::frame::{BootMap, Init, Kind, Region, RegionKind};
