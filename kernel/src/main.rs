@@ -18,6 +18,8 @@
 //! | `start=deferred` | most frame records are initialised later, by all CPUs |
 //! | `huge=never`, `huge=madvise`, `huge=always` | when private memory gets huge pages |
 //! | `zero_page=huge`, `=virtual`, `=small`, `=none` | what a load of untouched memory finds there |
+//! | `hugepages=N` | huge pages of 2 MiB that are set aside for the reserved pool |
+//! | `pages_to_scan=N`, `scan_sleep_millisecs=N` | how khugepaged goes about it, by Linux's names |
 //! | `count` | no timer: guest instructions are the program's and the kernel's alone |
 //!
 //! A byte of the program's words that is no visible ASCII is `%` and two hexadecimal digits, and `%` alone is
@@ -75,7 +77,7 @@ mod metal {
     use crate::arch::loader::{self, Loader, StartInfo};
     use crate::arch::{Core, MACHINE, boot, clock, console};
     use crate::task::program::NoCode;
-    use crate::task::{program, sched};
+    use crate::task::{khugepaged, program, sched};
     use crate::{memory, report, selftest};
     use interleaf::frame::RecordInit;
     use interleaf::machine::{Cpu, Machine};
@@ -104,6 +106,7 @@ mod metal {
             .unwrap_or_else(|cpu| report::refuse("a CPU", &format_args!("{cpu:?} does not start")));
         memory::initialise(start);
         memory::set_huge_pool_aside(options.huge_pool);
+        khugepaged::start(options.scan, options.huge.is_ever());
         crate::println!(
             "interleaf: {} CPUs, {} MiB, {} ms",
             nr_cpus,

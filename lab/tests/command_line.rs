@@ -115,6 +115,19 @@ fn what_zeros_cost_is_said_for_each_kind_of_page() {
     for kind in ["huge", "virtual", "small", "none"] {
         assert!(library.iter().any(|row| row["zero_page"] == kind), "{kind}");
     }
+    let geometry = &report["geometry"];
+    assert_eq!((geometry["line"].as_u64(), geometry["tlb_ways"].as_u64()), (Some(64), Some(4)));
+}
+
+#[test]
+fn a_kind_of_zero_page_that_is_named_twice_is_shown_once() {
+    let report =
+        one_object(&["zero", "--small", "--rounds", "1", "--zero-page", "small,huge,small", "--json"]);
+    let model = report["model"].as_array().unwrap();
+    let kinds: Vec<_> = model.iter().map(|row| row["zero_page"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["small", "small", "huge", "huge"], "two patterns of each");
+    let sizes = ["memory_bytes", "touched_bytes"].map(|name| report[name].as_u64());
+    assert_eq!(sizes, [Some(256 << 20), Some(32 << 20)]);
 }
 
 #[test]

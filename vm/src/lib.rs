@@ -9,7 +9,7 @@
 //! # Quickstart
 //!
 //! A platform says where memory is ([`Machine`]) and what it knows of its CPU ([`Cpu`]); one CPU without
-//! interrupts needs four methods. Then:
+//! interrupts needs four methods for frames and tables, and two more for address spaces. Then:
 //!
 //! ```
 //! use interleaf::units::Access;
@@ -28,7 +28,8 @@
 //! }
 //! ```
 //!
-//! Programs that run, platform included: `vm/examples/` (`frames`, `tables`, `jobs`, `embed`, `riscv`).
+//! Programs that run, platform included: `vm/examples/` (`frames`, `tables`, `jobs`, `embed`, `fork`,
+//! `riscv`).
 //! `docs/porting` leads through a platform rule by rule; [`machine::conformance`] tests it.
 //!
 //! # What is here
@@ -43,7 +44,8 @@
 //! | jobs over ranges, ordered queues | [`Job`], [`WorkerPool`] | helpers, else callers do all |
 //! | locks, RCU, per-CPU data, lock order | [`sync`] | a barrier on all CPUs |
 //!
-//! Not here yet: files, collapse of huge pages, reclaim and swap, splitting of large pages of a mapper.
+//! Not here yet: files, mremap, mlock, stacks that grow, reclaim and swap, collapse of shared memory, and
+//! splitting of large pages of a mapper.
 //!
 //! Up to 4 096 CPUs and 64 nodes, pages of 4 KiB, 64-bit targets. There are no features to choose.
 //!

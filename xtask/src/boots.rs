@@ -66,6 +66,7 @@ pub fn in_ring_3(root: &Path) -> Result<(), String> {
     boots(root, &tests)?;
     with_huge_pages(root)?;
     with_huge_pool(root)?;
+    with_khugepaged(root)?;
     let checked = |name| (["--checked", "--cpus", "2"], Some(name));
     boots(root, &["storm", "unmap_readers", "forks", "fork_storm"].map(checked))?;
     ends(root)
@@ -85,6 +86,20 @@ fn with_huge_pages(root: &Path) -> Result<(), String> {
     boots(root, &zeros.map(with))?;
     let always = |name| (["--cpus", "2", "--huge", "always"], Some(name));
     boots(root, &["faults", "dontneed", "protect", "forks", "fork_storm"].map(always))
+}
+
+/// Boots the program whose base pages become huge ones while it waits. Advised memory alone has huge pages,
+/// so that no other is counted.
+fn with_khugepaged(root: &Path) -> Result<(), String> {
+    let huge = ["--huge", "madvise", "--scan-sleep-millisecs", "20"];
+    let with = |cpus, path| {
+        let [policy, madvise, sleep, ms] = huge;
+        (["--cpus", cpus, "--path", path, policy, madvise, sleep, ms], Some("khugepaged collapsed"))
+    };
+    boots(root, &[with("1", "speculative"), with("4", "locked")])?;
+    let [policy, madvise, sleep, ms] = huge;
+    let checked = ["--checked", "--cpus", "2", policy, madvise, sleep, ms];
+    boots(root, &[(checked, Some("khugepaged collapsed"))])
 }
 
 /// Boots the program that maps the reserved pool, on machines that have one and on one that has none.

@@ -56,6 +56,37 @@ const SOAKS: &[Soak] = &[
         ],
     },
     Soak {
+        name: "oracle-huge",
+        what: "150 000 sequences of one process with huge pages by advice, likewise",
+        arguments: &[
+            "run",
+            "--release",
+            "--",
+            "check",
+            "oracle",
+            "--huge",
+            "madvise",
+            "--sequences",
+            "150000",
+        ],
+    },
+    Soak {
+        name: "oracle-huge-forks",
+        what: "50 000 sequences of processes that fork, likewise",
+        arguments: &[
+            "run",
+            "--release",
+            "--",
+            "check",
+            "oracle",
+            "--huge",
+            "madvise",
+            "--processes",
+            "--sequences",
+            "50000",
+        ],
+    },
+    Soak {
         name: "pairs",
         what: "1 000 seeds of every pair of operations",
         arguments: &["run", "--release", "--", "check", "pairs", "--seeds", "1000"],
@@ -94,7 +125,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
 
 fn read<'a>(arguments: &'a [&'a str]) -> Result<(&'static Soak, &'a [&'a str]), String> {
     let list = || {
-        SOAKS.iter().map(|soak| format!("  {:<9}  {}", soak.name, soak.what)).collect::<Vec<_>>().join("\n")
+        SOAKS.iter().map(|soak| format!("  {:<17}  {}", soak.name, soak.what)).collect::<Vec<_>>().join("\n")
     };
     let [name, rest @ ..] = arguments else { return Err(format!("soak takes a name:\n{}", list())) };
     let soak = SOAKS.iter().find(|soak| soak.name == *name);

@@ -7,6 +7,22 @@
 
 use interleaf::vma::{HugePolicy, ZeroPagePolicy};
 
+/// How the thread that collapses base pages in the background goes about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scan {
+    /// Pages that a pass looks at, at most: whole huge pages, one at least.
+    pub pages: u32,
+    /// Milliseconds from one pass to the next.
+    pub sleep_ms: u32,
+}
+
+/// What Linux begins with.
+impl Default for Scan {
+    fn default() -> Self {
+        Self { pages: 4096, sleep_ms: 10_000 }
+    }
+}
+
 /// The kernel's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options<'a> {
@@ -23,6 +39,8 @@ pub struct Options<'a> {
     pub zero_page: ZeroPagePolicy,
     /// `hugepages=N`: huge pages of 2 MiB that are set aside for the reserved pool, as Linux's word says it.
     pub huge_pool: u64,
+    /// `pages_to_scan=N` and `scan_sleep_millisecs=N`, as Linux's files of khugepaged have them.
+    pub scan: Scan,
     /// `count`: no timer, so that guest instructions are the program's and the kernel's alone.
     pub count: bool,
     /// The words after `--`.
@@ -55,6 +73,10 @@ impl<'a> Options<'a> {
                 Some(("zero_page", "small")) => options.zero_page = ZeroPagePolicy::Small,
                 Some(("zero_page", "none")) => options.zero_page = ZeroPagePolicy::None,
                 Some(("hugepages", pages)) => options.huge_pool = pages.parse().map_err(|_| word)?,
+                Some(("pages_to_scan", pages)) => options.scan.pages = pages.parse().map_err(|_| word)?,
+                Some(("scan_sleep_millisecs", ms)) => {
+                    options.scan.sleep_ms = ms.parse().map_err(|_| word)?;
+                }
                 None if word == "count" => options.count = true,
                 _ => return Err(word),
             }

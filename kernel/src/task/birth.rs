@@ -67,6 +67,7 @@ impl Places {
     fn start(self, frame: &Frame, twin: Twin, space: SpaceHandle) -> u32 {
         let (Self { process, thread }, me) = (self, percpu::thread());
         let fs_base = twin.fs_base.unwrap_or(me.fs_base());
+        process.set_space(space.id());
         thread.prepare_user_thread(&child_frame(frame, twin), space, fs_base);
         thread.clear_tid.store(twin.clear_tid, Relaxed);
         let number = process.start(thread);

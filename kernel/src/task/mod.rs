@@ -7,6 +7,7 @@
 //! | [`family`] | children and orphans, wait4, processes that share a space |
 //! | [`birth`] | fork and vfork |
 //! | [`resident`] | how much memory processes had at most |
+//! | [`khugepaged`] | the thread that collapses base pages into huge ones |
 //! | [`files`] | a process's open files |
 //! | [`program`] | the program that the machine is booted for: loaded, run, recounted |
 //! | [`signal`] | exceptions and failed faults: SIGSEGV as a program may handle it, else the end |
@@ -17,6 +18,7 @@
 pub mod birth;
 pub mod family;
 pub mod files;
+pub mod khugepaged;
 pub mod process;
 pub mod program;
 pub mod resident;

@@ -20,10 +20,12 @@ use crate::arch::trap::Frame;
 use crate::arch::{Core, percpu, spaces, user};
 use crate::memory;
 use crate::task::files::OpenFiles;
+use crate::task::khugepaged;
 use crate::task::resident::ResidentPeak;
 use crate::task::sched::{self, WaitKey};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use interleaf::machine::Cpu;
+use interleaf::space::SpaceId;
 use interleaf::sync::{SpinGuard, SpinLock};
 use interleaf::units::VirtAddr;
 
@@ -74,10 +76,17 @@ struct Account {
     memory: ResidentPeak,
     /// Its open files.
     files: OpenFiles,
+    /// The number of its space; stale once it has ended. Relaxed: whoever looks it up may find no space.
+    space: AtomicU64,
 }
 
-static ACCOUNTS: [Account; MAX_PROCESSES] =
-    [const { Account { memory: ResidentPeak::new(), files: OpenFiles::new() } }; MAX_PROCESSES];
+impl Account {
+    const fn new() -> Self {
+        Self { memory: ResidentPeak::new(), files: OpenFiles::new(), space: AtomicU64::new(0) }
+    }
+}
+
+static ACCOUNTS: [Account; MAX_PROCESSES] = [const { Account::new() }; MAX_PROCESSES];
 
 /// What `FAMILY` guards beside the words of processes that name it.
 pub struct Family {
@@ -177,6 +186,17 @@ impl Process {
     /// Its open files.
     pub fn files(&self) -> &'static OpenFiles {
         &ACCOUNTS[self.slot() as usize].files
+    }
+
+    /// The number of its space; stale at once. `None` where it does not run.
+    pub(super) fn space_racy(&self) -> Option<SpaceId> {
+        let id = SpaceId(ACCOUNTS[self.slot() as usize].space.load(Relaxed));
+        self.is(RUNNING).then_some(id)
+    }
+
+    /// Notes the space that its first thread will run in.
+    pub(super) fn set_space(&self, id: SpaceId) {
+        ACCOUNTS[self.slot() as usize].space.store(id.0, Relaxed);
     }
 
     /// Its resident memory, as far as it was counted.
@@ -332,4 +352,5 @@ pub fn before_return_to_user(_: &mut Frame) {
     }
     process.count_at_tick();
     memory::tick();
+    khugepaged::tick();
 }

@@ -5,7 +5,7 @@ use crate::arch::trap::Frame;
 use crate::arch::{MACHINE, percpu, thread, user};
 use crate::memory::{self, tables};
 use crate::task::process::Process;
-use crate::task::{family, sched};
+use crate::task::{family, khugepaged, sched};
 use interleaf::machine::Machine;
 use interleaf::space::{AddressSpace, Counter, Layout, MapRequest, Path, Place, Sharing, Totals};
 use interleaf::table::format::X86_64;
@@ -77,6 +77,7 @@ fn tell_memory(peak_pages: u64, counted: &Totals) {
         Counter::ThpFaultFallback,
         Counter::ThpZeroPageAlloc,
         Counter::ThpZeroPageAllocFailed,
+        Counter::ThpCollapseAlloc,
         Counter::ThpSplitPmd,
         Counter::ThpSplitPage,
     ];
@@ -104,6 +105,7 @@ pub fn run_first(space: SpaceHandle, frame: &Frame, handler: (u64, u64)) -> Opti
         process.cancel();
         return None;
     };
+    process.set_space(space.id());
     process.start(thread);
     thread.prepare_user_thread(frame, space, 0);
     sched::start(thread, u64::MAX);
@@ -166,6 +168,7 @@ fn map_fixed(
 /// Frames in use by others than the kernel itself, after the caches of all CPUs were drained. The table of
 /// zeros, once it is there, stays.
 pub fn frames_in_use() -> u64 {
+    khugepaged::wait_until_nothing_is_held();
     let vm = memory::vm();
     let trim: &(dyn Fn() + Sync) = &|| vm.trim();
     let everywhere = [trim; percpu::MAX_CPUS];

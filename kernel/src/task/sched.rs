@@ -291,8 +291,21 @@ pub fn start(thread: &'static Thread, affinity: u64) {
 /// Runs `function(0)` in a new kernel thread of idle priority, which never ends.
 /// `None` where there is no thread or no memory.
 pub fn spawn_idle_priority(function: extern "C" fn(usize), affinity: u64) -> Option<&'static Thread> {
+    spawn_with(function, affinity, true)
+}
+
+/// Runs `function(0)` in a new kernel thread, which never ends. `None` where there is no thread or no memory.
+pub fn spawn(function: extern "C" fn(usize), affinity: u64) -> Option<&'static Thread> {
+    spawn_with(function, affinity, false)
+}
+
+fn spawn_with(
+    function: extern "C" fn(usize),
+    affinity: u64,
+    is_idle_priority: bool,
+) -> Option<&'static Thread> {
     let thread = alloc_thread()?;
-    thread.is_idle_priority.store(true, Relaxed);
+    thread.is_idle_priority.store(is_idle_priority, Relaxed);
     thread.prepare_kernel_thread(function, 0);
     start(thread, affinity);
     Some(thread)

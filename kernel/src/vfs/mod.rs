@@ -8,6 +8,8 @@
 //! | `/proc/self/smaps_rollup` | this process: its memory now, and how much of it is huge pages |
 //! | `/sys/kernel/mm/transparent_hugepage/enabled` | the policy, in brackets |
 //! | `/sys/kernel/mm/transparent_hugepage/use_zero_page` | whether loads map the huge zero page |
+//! | the same folder's `khugepaged/pages_collapsed`, `full_scans` | what khugepaged has done |
+//! | `khugepaged/pages_to_scan`, `scan_sleep_millisecs` | how it goes about it |
 //!
 //! A file has no contents: each read makes its text anew and hands out the part that is asked for. So one
 //! read that takes all has one moment's numbers.
@@ -32,10 +34,14 @@ const FILES: &[(&str, Render)] = &[
     ("/proc/self/smaps_rollup", text::smaps_rollup),
     ("/sys/kernel/mm/transparent_hugepage/enabled", text::enabled),
     ("/sys/kernel/mm/transparent_hugepage/use_zero_page", text::use_zero_page),
+    ("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed", text::pages_collapsed),
+    ("/sys/kernel/mm/transparent_hugepage/khugepaged/full_scans", text::full_scans),
+    ("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan", text::pages_to_scan),
+    ("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", text::scan_sleep_millisecs),
 ];
 
 /// Bytes of the longest name.
-pub const LONGEST_NAME: usize = 64;
+pub const LONGEST_NAME: usize = 96;
 
 impl File {
     /// The file of a name.

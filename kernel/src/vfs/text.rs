@@ -2,7 +2,7 @@
 
 use crate::arch::percpu;
 use crate::memory::vm;
-use crate::task::process;
+use crate::task::{khugepaged, process};
 use core::fmt::{Result, Write};
 use interleaf::frame::PoolCounts;
 use interleaf::space::Counter;
@@ -47,7 +47,9 @@ impl Write for Window<'_> {
 
 pub fn vmstat(to: &mut Window<'_>) -> Result {
     writeln!(to, "nr_free_pages {}", free_pages())?;
-    vm().totals().iter().try_for_each(|(counter, total)| writeln!(to, "{} {total}", counter.name()))
+    vm().totals().iter().try_for_each(|(counter, total)| writeln!(to, "{} {total}", counter.name()))?;
+    // There are no control groups that could refuse a charge, and a split is never put off.
+    writeln!(to, "thp_fault_fallback_charge 0\nthp_deferred_split_page 0")
 }
 
 /// Frames in the zones, and in CPUs' caches.
@@ -63,7 +65,7 @@ pub fn meminfo(to: &mut Window<'_>) -> Result {
     kib(to, "MemFree:   ", free_pages() * PAGE_KIB)?;
     kib(to, "PageTables:", tables * PAGE_KIB)?;
     kib(to, "AnonHugePages:", totals.get(Counter::NrAnonTransparentHugepages) * HUGE_KIB)?;
-    let PoolCounts { total, free, reserved, surplus } = vm().memory().huge_pool(PageSize::Huge);
+    let PoolCounts { total, free, reserved, surplus, .. } = vm().memory().huge_pool(PageSize::Huge);
     for (name, count) in [("Total:", total), ("Free: ", free), ("Rsvd: ", reserved), ("Surp: ", surplus)] {
         writeln!(to, "HugePages_{name} {count:7}")?;
     }
@@ -103,6 +105,22 @@ pub fn enabled(to: &mut Window<'_>) -> Result {
 
 pub fn use_zero_page(to: &mut Window<'_>) -> Result {
     writeln!(to, "{}", u8::from(matches!(vm().zero_page(), ZeroPagePolicy::Huge | ZeroPagePolicy::Virtual)))
+}
+
+pub fn pages_collapsed(to: &mut Window<'_>) -> Result {
+    writeln!(to, "{}", khugepaged::told().pages_collapsed)
+}
+
+pub fn full_scans(to: &mut Window<'_>) -> Result {
+    writeln!(to, "{}", khugepaged::told().full_scans)
+}
+
+pub fn pages_to_scan(to: &mut Window<'_>) -> Result {
+    writeln!(to, "{}", khugepaged::told().scan.pages)
+}
+
+pub fn scan_sleep_millisecs(to: &mut Window<'_>) -> Result {
+    writeln!(to, "{}", khugepaged::told().scan.sleep_ms)
 }
 
 fn kib(to: &mut Window<'_>, name: &str, kib: u64) -> Result {

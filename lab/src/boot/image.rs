@@ -20,6 +20,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
         "huge",
         "Memory that is read costs nothing, what is written comes by 2 MiB, and the kernel's files say so",
     ),
+    ("khugepaged", "Base pages become huge pages in the background, beside a thread that stores"),
     ("map_touch_unmap", "Map, touch and unmap a page over and over: the kernel counts the interrupts"),
     ("pair", "Two CPUs fault in the halves of one mapping, in turns: what the plugin watches"),
     ("policy", "mbind answers as Linux does: modes, flags, holes and the order of checks"),

@@ -11,9 +11,9 @@
 //! | `outcome` | what a machine's last status means |
 //! | `count` | lines in which a program says what it counted |
 //!
-//! `memory` reads sizes, and `run` starts the emulator, passes its console on and ends it when its time is
-//! up. Nothing here trusts the guest: a console may print anything, a machine may never end, a status may be
-//! any.
+//! `memory` reads sizes, `probe` finds out whether KVM runs a guest at all, and `run` starts the emulator,
+//! passes its console on and ends it when its time is up. Nothing here trusts the guest: a console may print
+//! anything, a machine may never end, a status may be any.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ pub mod image;
 pub mod line;
 pub mod memory;
 pub mod outcome;
+pub mod probe;
 pub mod run;
 
 pub use memory::Memory;

@@ -12,8 +12,9 @@
 //! | 0x12 | frames were lost; the console says how many |
 //! | 0x7f | a panic |
 //!
-//! Any other status was never written by the kernel: 0 is a machine that reset or switched itself off
-//! (`-no-reboot` makes a triple fault one), 1 is QEMU refusing its own command line.
+//! Any other status was never written by the kernel: 1 is QEMU refusing its own command line, and 0 is a
+//! machine that reset, as after a triple fault (`-no-reboot`), or switched itself off, or no machine: QEMU
+//! does not say which.
 
 use serde::Serialize;
 use std::os::unix::process::ExitStatusExt;
@@ -34,10 +35,15 @@ pub enum Outcome {
     Leaked,
     /// The kernel panicked, and said where on its console.
     Panicked,
-    /// The machine reset: a triple fault, or a kernel that switched it off without a verdict.
-    Reset,
+    /// QEMU ended with 0: the machine reset or was switched off without a verdict, or never ran.
+    NoVerdict,
     /// No verdict in time.
     TimedOut,
+    /// The console stayed silent, and KVM does not run the smallest guest either.
+    Unusable {
+        /// Why it does not.
+        reason: String,
+    },
     /// QEMU did not start the machine; its own message.
     Refused {
         /// The last line it printed.
@@ -79,7 +85,7 @@ impl Outcome {
         };
         let exit_code = || lines().rev().find_map(|line| line.strip_prefix(CODE)?.parse().ok());
         match (status, status >> 1) {
-            (0, _) => Outcome::Reset,
+            (0, _) => Outcome::NoVerdict,
             (1, _) => Outcome::Refused { reason: reason() },
             (odd, ORDERLY) if odd & 1 == 1 => {
                 exit_code().map_or(Outcome::Odd { status, reason: reason() }, |code| Outcome::Ended { code })
@@ -96,7 +102,12 @@ impl Outcome {
         Err(match self {
             Outcome::Ended { code } => return Ok(*code),
             Outcome::Panicked => "the kernel panicked: its console says where".to_string(),
-            Outcome::Reset => "the machine reset without a verdict: a triple fault".to_string(),
+            Outcome::NoVerdict => {
+                "QEMU ended with 0 and no verdict, as after a reset (a triple fault)".to_string()
+            }
+            Outcome::Unusable { reason } => {
+                format!("KVM does not run the machine: {reason}; --accel tcg does without it")
+            }
             Outcome::TimedOut => format!("no verdict after {timeout_s} s: --timeout gives it longer"),
             Outcome::Refused { reason } if reason.is_empty() => {
                 "QEMU refused, and did not say why".to_string()

@@ -5,7 +5,7 @@
 //! rest of the time. Another thread drains the standard error stream, which has QEMU's own messages and the
 //! debug console, so that neither pipe can fill and block it.
 
-use super::{Boot, Outcome, line};
+use super::{Accel, Boot, Outcome, line, probe};
 use crate::os::process;
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -26,6 +26,8 @@ pub struct Run {
 const PIECE_BYTES: usize = 4096;
 /// Interval at which a QEMU that has closed its console is polled for its end.
 const POLL: Duration = Duration::from_millis(5);
+/// How long a console on KVM may stay silent until it is asked whether KVM runs anything.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// Boots, hands each piece of the console to `console`, and returns when the machine has ended or was ended.
 /// An error is one of the host: QEMU could not be started, or the console could not be passed on.
@@ -38,17 +40,32 @@ pub fn run(boot: &Boot, mut console: impl FnMut(&[u8]) -> io::Result<()>) -> io:
     let mut machine = Machine(command.spawn()?);
     let pieces = pieces_of(machine.0.stdout.take());
     let stderr = end_of(machine.0.stderr.take());
+    let (mut until, mut unusable) = (deadline, None);
+    if boot.accel == Accel::Kvm {
+        until = deadline.min(start + SILENCE);
+    }
     let status = loop {
-        match pieces.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        match pieces.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(piece) => console(&piece)?,
+            Err(RecvTimeoutError::Timeout) if until < deadline => {
+                unusable = probe::kvm_runs(&boot.qemu).err();
+                if unusable.is_some() {
+                    break None;
+                }
+            }
             Err(RecvTimeoutError::Timeout) => break None,
             Err(RecvTimeoutError::Disconnected) => break machine.status_before(deadline)?,
         }
+        until = deadline;
     };
     // Ends a machine that has not: then the pipes close, and the threads with them.
     drop(machine);
     let stderr = stderr.join().unwrap_or_default();
-    let outcome = status.map_or(Outcome::TimedOut, |status| Outcome::of(status, &stderr));
+    let outcome = match (status, unusable) {
+        (Some(status), _) => Outcome::of(status, &stderr),
+        (None, Some(reason)) => Outcome::Unusable { reason },
+        (None, None) => Outcome::TimedOut,
+    };
     Ok(Run { outcome, took: start.elapsed() })
 }
 

@@ -14,7 +14,7 @@ pub struct Args {
     /// `list` names them all
     #[arg(value_name = "AREA[.FIGURE]")]
     pub filter: Option<String>,
-    /// Fail if a bar is missed
+    /// Fail if a bar is missed, or if more than a tenth of the bars of a whole run cannot be told
     #[arg(long)]
     pub check: bool,
     /// Small sizes and few pairs: shows that everything works, judges counts but no times

@@ -43,6 +43,12 @@ pub struct Args {
     /// How many huge pages of 2 MiB it sets aside for MAP_HUGETLB
     #[arg(long, value_name = "N")]
     huge_pool: Option<u64>,
+    /// How many pages khugepaged looks at in a pass; as Linux, if nothing is said
+    #[arg(long, value_name = "N")]
+    pages_to_scan: Option<u32>,
+    /// Milliseconds from one pass of khugepaged to the next; as Linux, if nothing is said
+    #[arg(long, value_name = "MS")]
+    scan_sleep_millisecs: Option<u32>,
     /// When the records of its frames are written: before the first is handed out, or then, by all CPUs
     #[arg(long, value_enum)]
     start: Option<Start>,
@@ -147,12 +153,15 @@ impl Args {
         let huge = self.huge.map(|huge| format!("huge={}", huge.name()));
         let zero_page = self.zero_page.map(|kind| format!("zero_page={}", kind.name()));
         let huge_pool = self.huge_pool.map(|pages| format!("hugepages={pages}"));
+        let pages_to_scan = self.pages_to_scan.map(|pages| format!("pages_to_scan={pages}"));
+        let scan_sleep = self.scan_sleep_millisecs.map(|ms| format!("scan_sleep_millisecs={ms}"));
         let no_timer = self.no_timer.then(|| "count".to_string());
-        let options: Vec<String> = [path, huge, zero_page, huge_pool, start, no_timer]
-            .into_iter()
-            .flatten()
-            .chain(selftest)
-            .collect();
+        let options: Vec<String> =
+            [path, huge, zero_page, huge_pool, pages_to_scan, scan_sleep, start, no_timer]
+                .into_iter()
+                .flatten()
+                .chain(selftest)
+                .collect();
         line::check_options(&options).map_err(Failure::usage)?;
         Ok(options)
     }

@@ -32,7 +32,7 @@ use std::process::ExitCode;
 
 /// Scalable virtual memory, run on an ordinary Linux box: recorded, replayed, checked and measured.
 #[derive(Parser)]
-#[command(name = "interleaf", version, about, max_term_width = 110, args_conflicts_with_subcommands = true)]
+#[command(name = "interleaf", version, about, max_term_width = 80, args_conflicts_with_subcommands = true)]
 struct Line {
     /// What to do; the tour, if nothing is said.
     #[command(subcommand)]

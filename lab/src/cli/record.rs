@@ -35,7 +35,7 @@ pub struct Args {
     ring_mib: usize,
     /// Also run the command N times without and N times with recording, in turns, and print the ratio of
     /// medians
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5")]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5", value_parser = at_least_one)]
     measure_slowdown: Option<usize>,
     /// Text or JSON; with JSON the command's own output goes to stderr.
     #[command(flatten)]
@@ -48,6 +48,10 @@ pub struct Args {
 fn power_of_two(text: &str) -> Result<usize, String> {
     let size = text.parse::<usize>().ok().filter(|n| n.is_power_of_two() && *n <= 1024);
     size.ok_or_else(|| "a power of two from 1 to 1024".into())
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse::<usize>().ok().filter(|&runs| runs > 0).ok_or_else(|| "a number from 1 on".into())
 }
 
 /// What is said of a recording.
@@ -102,7 +106,7 @@ fn exit_code(status: i32) -> ExitCode {
     }
 }
 
-/// Records into a file beside `path`, which takes its name only when the recording is whole.
+/// Records into a file that is named `path` only when the recording is whole.
 fn record_to(options: &Options, path: &Path, format: Output) -> Result<Recording, Failure> {
     let refuse = |error: io::Error| Failure::usage(format!("{}: {error}", path.display()));
     let (pending, file) = PendingFile::create(path).map_err(refuse)?;
@@ -141,18 +145,13 @@ fn progress(bar: &ProgressBar) -> Progress<'_> {
 /// Runs the command in turns without and with recording; what it prints, it prints each time.
 fn slowdown(options: &Options, runs: usize) -> Result<Slowdown, Failure> {
     let (mut bare, mut recorded) = (Vec::new(), Vec::new());
-    for _ in 0..runs.max(1) {
+    for _ in 0..runs {
         bare.push(bare_run(options)?);
         let recording = record::record(options, io::sink(), Box::new(|_| {})).map_err(failure)?;
         recorded.push(recording.footer.duration_ns);
     }
     let (bare_ns, recorded_ns) = (median(bare), median(recorded));
-    Ok(Slowdown {
-        runs: runs.max(1),
-        bare_ns,
-        recorded_ns,
-        ratio: recorded_ns as f64 / bare_ns.max(1) as f64,
-    })
+    Ok(Slowdown { runs, bare_ns, recorded_ns, ratio: recorded_ns as f64 / bare_ns.max(1) as f64 })
 }
 
 fn bare_run(options: &Options) -> Result<u64, Failure> {
@@ -201,7 +200,7 @@ fn text(report: &Report) -> String {
     if let Some(Slowdown { runs, bare_ns, recorded_ns, ratio }) = report.slowdown {
         let (bare, recorded) = (bare_ns as f64 / 1e9, recorded_ns as f64 / 1e9);
         lines.push(format!(
-            "slowdown {ratio:.3} ({recorded:.3} s to {bare:.3} s, medians of {runs} runs each)"
+            "slowdown {ratio:.3} ({bare:.3} s bare, {recorded:.3} s recorded, medians of {runs} runs each)"
         ));
     }
     if report.mounted_tracefs {
@@ -213,7 +212,8 @@ fn text(report: &Report) -> String {
 
 /// The kernel's count of faults as a sum of what was recorded and what was not.
 fn account_text(report: &Report) -> String {
-    let Account { counted, recorded, signalled, refused, filled, unexplained, .. } = report.account;
+    let Account { counted, recorded, signalled, refused, filled, filled_otherwise, unexplained, .. } =
+        report.account;
     let rest = match unexplained {
         0 => String::new(),
         some => format!("; unexplained {some}"),
@@ -224,9 +224,16 @@ fn account_text(report: &Report) -> String {
              recorded, in kernel mode or filled without an exception{rest}"
         );
     }
+    let asked = filled.saturating_sub(filled_otherwise);
+    let otherwise = match filled_otherwise {
+        0 => String::new(),
+        pages => format!(
+            " + {pages} filled by the kernel without an exception (futexes, direct I/O, pinned pages)"
+        ),
+    };
     format!(
         "minflt + majflt {counted} = {recorded} recorded - {signalled} signalled - {refused} refused in the \
-         kernel + {filled} filled{rest}"
+         kernel + {asked} filled{otherwise}{rest}"
     )
 }
 

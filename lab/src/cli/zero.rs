@@ -9,12 +9,15 @@ use crate::show::{Output, Progress};
 /// The arguments of `interleaf zero`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How much memory is compared, half with half: a number with M, G or T
-    #[arg(long, value_name = "SIZE", default_value = "1G")]
-    memory: String,
-    /// How much memory is read once, a byte of each page
-    #[arg(long, value_name = "SIZE", default_value = "200M")]
-    touched: String,
+    /// How much memory is compared, half with half: 4M to 64G, a multiple of 4M; 8G unless said
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// How much memory is read once, a byte of each page: 4M to 64G, a multiple of 4M; 200M unless said
+    #[arg(long, value_name = "SIZE")]
+    touched: Option<String>,
+    /// Less memory where nothing is said: 256M are compared, 32M read
+    #[arg(long)]
+    small: bool,
     /// What a load of untouched memory finds; one or several, all if nothing is said
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     zero_page: Vec<ZeroPage>,
@@ -40,14 +43,22 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let fits = |bytes: &u64| MEMORY.contains(bytes) && bytes.is_multiple_of(HALVES);
         bytes_of(said).filter(fits).ok_or_else(|| wrong(name, said))
     };
-    let (memory, touched) = (sized("memory", &args.memory)?, sized("touched", &args.touched)?);
+    let [compared, read_once] = if args.small { ["256M", "32M"] } else { ["8G", "200M"] };
+    let memory = sized("memory", args.memory.as_deref().unwrap_or(compared))?;
+    let touched = sized("touched", args.touched.as_deref().unwrap_or(read_once))?;
     if !(1..=1000).contains(&args.rounds) {
         return Err(Failure::usage(format!("--rounds {}: 1 to 1000", args.rounds)));
     }
-    let kinds = if args.zero_page.is_empty() { ZeroPage::ALL.to_vec() } else { args.zero_page };
+    let kinds = if args.zero_page.is_empty() { ZeroPage::ALL.to_vec() } else { each_once(&args.zero_page) };
     let plan = Plan { memory, touched, rounds: args.rounds, kinds };
     let progress = Progress::new(args.output, plan.steps());
     let report = plan.run(HostInfo::of_this_machine(), &progress)?;
     progress.done();
     args.output.emit(&report, crate::measure::zero::Report::text)
+}
+
+/// The kinds in the order in which they were first named.
+fn each_once(named: &[ZeroPage]) -> Vec<ZeroPage> {
+    let is_first = |(at, kind): &(usize, &ZeroPage)| !named[..*at].contains(kind);
+    named.iter().enumerate().filter(is_first).map(|(_, &kind)| kind).collect()
 }

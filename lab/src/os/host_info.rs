@@ -2,8 +2,10 @@
 
 #[cfg(feature = "experiments")]
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Error, Result};
+use std::path::Path;
 
 /// What a reader needs to know about the machine to judge a figure.
 #[derive(Clone, Debug)]
@@ -19,7 +21,16 @@ pub struct HostInfo {
     pub kernel: String,
     /// The mode of transparent huge pages: `always`, `madvise` or `never`.
     pub huge: String,
+    /// What governs the frequency of the CPUs, as cpufreq has it; several where CPUs differ.
+    pub governor: String,
+    /// Whether CPUs may exceed their nominal frequency: `on` or `off`.
+    pub turbo: String,
+    /// The driver of idle states; `none` where there is none.
+    pub idle: String,
 }
+
+/// What stands for a setting that the system does not tell, as in many virtual machines.
+pub const NOT_TOLD: &str = "not told";
 
 impl HostInfo {
     /// Reads the setting of this machine; what cannot be read is called `unknown`.
@@ -30,6 +41,9 @@ impl HostInfo {
             memory_bytes: memory_bytes().unwrap_or(0),
             kernel: first_line("/proc/sys/kernel/osrelease").unwrap_or_else(unknown),
             huge: huge_mode().unwrap_or_else(unknown),
+            governor: governor(Path::new(CPU)).unwrap_or_else(not_told),
+            turbo: turbo(Path::new(CPU)).unwrap_or_else(not_told),
+            idle: idle(Path::new(CPU)).unwrap_or_else(not_told),
         }
     }
 
@@ -41,6 +55,37 @@ impl HostInfo {
             self.processor, self.cpus, self.kernel, self.huge
         )
     }
+
+    /// What changes the speed of CPUs from one moment to the next, as one line.
+    pub fn power_line(&self) -> String {
+        format!("governor {}, turbo {}, idle states {}", self.governor, self.turbo, self.idle)
+    }
+}
+
+/// Where the system tells about CPUs.
+const CPU: &str = "/sys/devices/system/cpu";
+
+/// The governors of all CPUs, each once.
+fn governor(cpus: &Path) -> Option<String> {
+    let folders = fs::read_dir(cpus).ok()?.flatten();
+    let told = folders.filter_map(|cpu| first_line(cpu.path().join("cpufreq/scaling_governor")));
+    let told: BTreeSet<String> = told.filter(|governor| !governor.is_empty()).collect();
+    if told.is_empty() { None } else { Some(told.into_iter().collect::<Vec<_>>().join(" and ")) }
+}
+
+/// intel_pstate says when turbo is off, other drivers when it is on.
+fn turbo(cpus: &Path) -> Option<String> {
+    let off = |file: &str, off: &str| Some(first_line(cpus.join(file))? == off);
+    let is_off = off("intel_pstate/no_turbo", "1").or_else(|| off("cpufreq/boost", "0"))?;
+    Some(if is_off { "off" } else { "on" }.to_string())
+}
+
+fn idle(cpus: &Path) -> Option<String> {
+    first_line(cpus.join("cpuidle/current_driver")).filter(|driver| !driver.is_empty())
+}
+
+fn not_told() -> String {
+    NOT_TOLD.to_string()
 }
 
 fn unknown() -> String {
@@ -48,7 +93,7 @@ fn unknown() -> String {
 }
 
 /// The first line of a file, trimmed.
-pub fn first_line(path: &str) -> Option<String> {
+pub fn first_line(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok()?.lines().next().map(|l| l.trim().to_string())
 }
 
@@ -96,3 +141,7 @@ pub fn task_end() -> Result<u64> {
 pub fn mmap_min_addr() -> Result<u64> {
     Ok(number("/proc/sys/vm/mmap_min_addr")?.max(4096))
 }
+
+#[cfg(test)]
+#[path = "tests/host_info.rs"]
+mod tests;

@@ -14,6 +14,23 @@ pub struct Reservation {
     _mapping: Arc<Mapping>,
 }
 
+/// The address that Linux takes lower hints for: where it puts a mapping whose hint is one page. `None` where
+/// it says nothing of hints, as when that address is taken.
+pub fn lowest_hint() -> Option<u64> {
+    const PAGE: usize = 4096;
+    const BELOW: u64 = 1 << 32;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let hint = with_exposed_provenance_mut(PAGE);
+    // SAFETY: a new mapping of which the address is a hint replaces none, and touches no memory in use.
+    let at = unsafe { libc::mmap(hint, PAGE, libc::PROT_NONE, flags, -1, 0) };
+    if at == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the mapping was made just now, and nothing refers to it.
+    unsafe { libc::munmap(at, PAGE) };
+    Some(at.addr() as u64).filter(|&at| at < BELOW)
+}
+
 /// Unmaps a reservation when it is dropped.
 #[derive(Debug)]
 struct Mapping {

@@ -3,6 +3,7 @@
 
 pub mod affinity;
 pub mod child;
+mod end_signals;
 pub mod fiber;
 pub mod fork_cost;
 pub mod futex;

@@ -2,12 +2,14 @@
 
 use super::difference::DifferenceKind as Kind;
 use super::final_map::{self, Gap};
+use super::fork_windows::ForkWindows;
 use super::huge_setting::HugeSetting;
 use super::judge::{self, Met};
 use super::life::{End, Life};
 use super::moves::Moves;
 use super::player::Player;
 use super::step::{Act, CallStep, Step, Steps, Way, pages};
+use super::unsettled::Unsettled;
 use super::verdict::{Filled, Verdict};
 use crate::trace::{Event, Kind as EventKind, Limits, Mode, Sys};
 use interleaf::units::{Access, CpuId, PAGE_SIZE, Pfn, Rights, VirtAddr, Vpn};
@@ -16,6 +18,9 @@ use std::ops::Range;
 
 /// Number of events between two checks of the TLB against the tables.
 const INSPECT_EVERY: usize = 4096;
+
+/// `MADV_REMOVE` of Linux, as an argument of madvise.
+const MADV_REMOVE: u64 = 9;
 
 /// Checks one life against what Linux did.
 pub struct Checker<'a> {
@@ -26,15 +31,22 @@ pub struct Checker<'a> {
     signalled: HashSet<usize>,
     /// The thread that faulted last on each page, and when.
     pub(super) last_fault: HashMap<Vpn, (u32, u64)>,
+    forks: ForkWindows,
     /// Pages on which other threads faulted while a fork of this life, or the one that made it, was going on.
     pub(super) during_forks: HashSet<Vpn>,
     /// Calls that move memory, by time.
     pub(super) moves: Moves,
+    /// Where mappings may be joined otherwise because calls were under way at the same time.
+    unsettled: Unsettled,
     /// Ranges of calls that are not built: mappings may begin or end elsewhere there.
     imposed: Vec<Range<u64>>,
     /// Those of them whose pages Linux fills, keeps or refuses in ways that are not built.
     pub(super) imposed_pages: Vec<Range<u64>>,
+    /// Those of them of which shared memory lost its pages since this was last asked.
+    removed: Vec<Range<u64>>,
     pub(super) huge: HugeSetting,
+    /// Pages that came with a block of a size between, of which another page faulted.
+    pub(super) of_blocks: HashSet<Vpn>,
     verdict: Verdict,
 }
 
@@ -47,11 +59,15 @@ impl<'a> Checker<'a> {
             limits,
             signalled: judge::signalled(&life.events),
             last_fault: HashMap::new(),
+            forks: ForkWindows::of(&life.events),
             during_forks: HashSet::new(),
             moves: Moves::of(&life.events),
+            unsettled: Unsettled::of(&life.events),
             imposed: Vec::new(),
             imposed_pages: Vec::new(),
+            removed: Vec::new(),
             huge,
+            of_blocks: HashSet::new(),
             verdict: Verdict::default(),
         }
     }
@@ -68,13 +84,24 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The event at `at` was a fork, after which `child` goes on with what was noted so far.
-    pub fn forked(&mut self, at: usize, child: &mut Checker<'_>, player: &Player<'_, '_>) {
-        self.during_forks.extend(judge::faulted_during_fork(&self.life.events, at));
+    /// The last event was a fork, after which `child` goes on with what was noted so far.
+    pub fn forked(&self, child: &mut Checker<'_>, player: &Player<'_, '_>) {
         child.during_forks.clone_from(&self.during_forks);
+        child.of_blocks.clone_from(&self.of_blocks);
+        self.unsettled.copy_to(&mut child.unsettled);
         child.imposed.clone_from(&self.imposed);
         child.imposed_pages.clone_from(&self.imposed_pages);
         self.inspect_tlb(player);
+    }
+
+    /// Ranges of shared memory that lost their pages since the last question.
+    pub fn take_removed(&mut self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.removed)
+    }
+
+    /// Another life, which may share memory with this one, removed pages there.
+    pub fn note_removed(&mut self, range: Range<u64>) {
+        self.imposed_pages.push(range);
     }
 
     /// The space is about to end.
@@ -103,17 +130,31 @@ impl<'a> Checker<'a> {
     ) {
         let EventKind::Fault(fault) = self.life.events[at].kind else { return };
         let page = addr.vpn();
+        if self.forks.any_beside(&self.life.events[at]) {
+            self.during_forks.insert(page);
+        }
         let huge_before = player.huge_page_at(page);
         let before = player.space.resident_frame(page);
         let is_present = player.machine.leaf_at(page).is_some();
+        let is_of_block = is_present && self.of_blocks.contains(&page);
+        let beside = if is_present { Vec::new() } else { self.absent_beside(page, player) };
         let is_zero = before.is_some_and(|(frame, _)| frame == player.space.vm().memory().zero_frame());
         let mappers = before.filter(|_| !is_zero).map_or(0, |(frame, _)| player.mappers(page, frame));
         let (raised, growths) = (player.counts.raised(), player.counts.growths());
+        let anonymous =
+            |player: &Player<'_, '_>| player.space.vma_at(addr).filter(|_| self.unsettled.is_possible());
+        let had_none = anonymous(player).is_some_and(|vma| vma.anon.is_none());
         let done = player.touch(addr, access);
+        if had_none && let Some(vma) = anonymous(player).filter(|vma| !vma.anon.is_none()) {
+            let range = vma.range.start.addr().0..vma.range.end.addr().0;
+            let (event, later) = (&self.life.events[at], &self.life.events[at + 1..]);
+            self.unsettled.note_first_fault(event, later, range);
+        }
         let raised = player.counts.raised() - raised;
         self.verdict.performed += 1;
         self.verdict.faulted += u64::from(raised > 0);
         self.note_filled(page, before.map(|(frame, _)| frame), player, filled);
+        self.note_block(page, beside, player, filled);
         if done.is_ok() && access == Some(Access::Write) {
             self.check_copied(page, before, mappers, player);
         }
@@ -123,7 +164,7 @@ impl<'a> Checker<'a> {
                 player.space.vma_at(addr).map(|vma| vma.range.start.addr().0..vma.range.end.addr().0),
             );
         }
-        let met = Met { is_present, is_zero, raised, is_huge: huge_before.is_some() };
+        let met = Met { is_present, is_zero, raised, is_huge: huge_before.is_some() || is_of_block };
         let difference = match (done, self.signalled.contains(&at)) {
             (Ok(()), false) => self.judge_fault(at, &fault, met, player),
             (Err(_), true) => None,
@@ -165,7 +206,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn note_filled(&self, page: Vpn, before: Option<Pfn>, player: &Player<'_, '_>, filled: &mut Vec<Filled>) {
+    pub(super) fn note_filled(
+        &self,
+        page: Vpn,
+        before: Option<Pfn>,
+        player: &Player<'_, '_>,
+        filled: &mut Vec<Filled>,
+    ) {
         let after = player.space.resident_frame(page).map(|(frame, _)| frame);
         let zero = player.space.vm().memory().zero_frame();
         match (before, after) {
@@ -195,6 +242,9 @@ impl<'a> Checker<'a> {
             |page: &Vpn| player.space.resident_frame(*page).filter(|_| is_kept).map(|(frame, _)| frame);
         let before: Vec<_> = populated.iter().map(frame).collect();
         let ours = player.call(call);
+        if let EventKind::Call(recorded) = &self.life.events[at].kind {
+            self.unsettled.note_call(recorded, self.life.events[at].tid);
+        }
         for (page, before) in populated.into_iter().zip(before) {
             self.note_filled(page, before, player, filled);
         }
@@ -219,7 +269,7 @@ impl<'a> Checker<'a> {
         let EventKind::Call(recorded) = &self.life.events[at].kind else { return };
         let [first, second, third, fourth, ..] = recorded.args;
         self.imposed.push(match recorded.sys {
-            _ if call.expected < 0 => return,
+            _ if call.expected < 0 || call.collapsed_pages() > 0 => return,
             Sys::Mremap => pages(call.expected as u64, third),
             Sys::Mlockall | Sys::Munlockall => 0..u64::MAX,
             Sys::Prctl => pages(third, fourth),
@@ -242,6 +292,12 @@ impl<'a> Checker<'a> {
             Sys::Mlock | Sys::Mlock2 => pages(first, old_len),
             Sys::Mlockall => 0..u64::MAX,
             Sys::Mmap => pages(call.expected as u64, old_len),
+            // The object's pages are dropped, in every space that maps it.
+            Sys::Madvise if new_len == MADV_REMOVE => {
+                let removed = pages(first, old_len);
+                self.removed.push(removed.clone());
+                removed
+            }
             // The object of shared memory does not grow: beyond its end there is SIGBUS.
             Sys::Mremap if new_len > old_len && judge::is_shared(player, VirtAddr(first)) => {
                 pages((call.expected as u64).saturating_add(old_len), new_len - old_len)
@@ -285,6 +341,7 @@ impl<'a> Checker<'a> {
             let edge = |range: &Range<u64>| range.start <= gap.address() && gap.address() <= range.end;
             let kind = match gap {
                 Gap::Edge(..) if self.imposed.iter().any(edge) => Kind::ImposedEdge,
+                Gap::Edge(..) if self.unsettled.touches(gap.address()) => Kind::MeanwhileEdge,
                 Gap::Edge(..) => Kind::Edge,
                 Gap::Rights(..) => Kind::Map,
                 Gap::Flags(..) => Kind::Attributes,

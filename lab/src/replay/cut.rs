@@ -3,9 +3,12 @@
 //! Every event of a trace is in one life, or counted in [`LeftOut`].
 
 use super::life::{End, Family, LeftOut, Life, Then, Turn};
+use super::refusals::Refusals;
+use super::setup;
 use super::step::Steps;
 use crate::trace::{Access, Call, Event, Header, Image, Kind, Mode, Started, Sys};
-use std::collections::HashMap;
+use interleaf::vma::HugeRefusal;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Cuts a trace into families.
@@ -19,7 +22,9 @@ pub fn families(header: &Header, events: Vec<Event>) -> Result<(Vec<Family>, Lef
         cutter.take(number, event);
     }
     cutter.left_out.forked_processes = cutter.forked.values().filter(|&&alive| alive).count() as u64;
-    let families = cutter.families.into_iter().map(family).collect::<Result<_, String>>()?;
+    let begin = Steps::new(setup::lowest_hint(header));
+    let families = cutter.families.into_iter().map(|cuts| family(cuts, &begin));
+    let families = families.collect::<Result<_, String>>()?;
     Ok((families, cutter.left_out))
 }
 
@@ -48,6 +53,10 @@ struct Cutter {
     forked: HashMap<u32, bool>,
     /// Sizes of System V segments by their numbers, bytes.
     segments: HashMap<i64, u64>,
+    /// Refusals of huge pages.
+    refusals: Refusals,
+    /// Processes under a limit that they or their ancestors set: a fork copies it, an exec keeps it.
+    limited: HashSet<u32>,
     left_out: LeftOut,
 }
 
@@ -55,10 +64,12 @@ impl Cutter {
     /// Begins a life that exec made.
     fn begin(&mut self, pid: u32, start: Arc<Image>) -> At {
         self.families.push(Vec::new());
-        self.add(self.families.len() - 1, Life::new(pid, None, start), 0)
+        let life = Life { refusal: self.refusals.of(pid), ..Life::new(pid, None, start) };
+        self.add(self.families.len() - 1, life, 0)
     }
 
-    fn add(&mut self, family: usize, life: Life, last: usize) -> At {
+    fn add(&mut self, family: usize, mut life: Life, last: usize) -> At {
+        life.limited_from = self.limited.contains(&life.pid).then_some(0);
         let at = (family, self.families[family].len());
         self.acts_in.insert(life.pid, at);
         let (numbers, forks, segments) = (Vec::new(), Vec::new(), Vec::new());
@@ -72,6 +83,8 @@ impl Cutter {
 
     fn take(&mut self, number: usize, event: Event) {
         self.note_segment(&event);
+        self.refusals.follow(&event);
+        self.note_limit(&event);
         if let Kind::Exec(Started { image }) = &event.kind {
             let image = image.clone();
             self.exec(image, number, event);
@@ -174,7 +187,11 @@ impl Cutter {
     }
 
     fn push(&mut self, at: At, number: usize, event: Event) {
+        let is_limited = self.limited.contains(&event.pid);
         let cut = self.cut(at);
+        if is_limited && cut.life.pid == event.pid {
+            cut.life.limited_from.get_or_insert(cut.life.events.len());
+        }
         cut.numbers.push(number);
         cut.life.events.push(event);
         cut.last = cut.last.max(number);
@@ -192,10 +209,34 @@ impl Cutter {
     }
 }
 
+impl Cutter {
+    fn note_limit(&mut self, event: &Event) {
+        match &event.kind {
+            Kind::Task(task) if !task.is_thread() => {
+                match self.limited.contains(&event.pid) {
+                    true => self.limited.insert(task.tid),
+                    false => self.limited.remove(&task.tid),
+                };
+            }
+            Kind::Call(Call { sys, args, result: Some(0), .. }) => {
+                let target = match sys {
+                    Sys::Setrlimit => event.pid,
+                    Sys::Prlimit64 if args[0] == 0 => event.pid,
+                    Sys::Prlimit64 => args[0] as u32,
+                    _ => return,
+                };
+                self.limited.insert(target);
+            }
+            _ => {}
+        }
+    }
+}
+
 impl Life {
     fn new(pid: u32, forked_from: Option<u32>, start: Arc<Image>) -> Life {
         let (events, segments) = (Vec::new(), HashMap::new());
-        Life { pid, forked_from, start, events, segments, end: End::Unseen }
+        let (refusal, limited_from) = (HugeRefusal::None, None);
+        Life { pid, forked_from, start, refusal, events, segments, limited_from, end: End::Unseen }
     }
 }
 
@@ -204,8 +245,8 @@ fn untold(sys: Sys) -> bool {
     matches!(sys, Sys::Shmat | Sys::RemapFilePages | Sys::Userfaultfd)
 }
 
-/// The lives of a family in their turns, with what is done for each event.
-fn family(cuts: Vec<Cut>) -> Result<Family, String> {
+/// The lives of a family in their turns, with what is done for each event. Steps begin as `begin`.
+fn family(cuts: Vec<Cut>, begin: &Steps) -> Result<Family, String> {
     // Events by their number; after that of the last, the end of a life.
     let mut order: Vec<(usize, bool, usize)> = Vec::new();
     let mut forks: HashMap<(usize, usize), usize> = HashMap::new();
@@ -217,7 +258,7 @@ fn family(cuts: Vec<Cut>) -> Result<Family, String> {
         forks.extend(cut.forks.iter().map(|&(number, child)| ((life, index(number)), child)));
         let segments = cut.segments.iter().map(|&(number, bytes)| (index(number), bytes)).collect();
         family.lives.push(Life { segments, ..cut.life });
-        family.steps.push(Steps::default());
+        family.steps.push(begin.clone());
     }
     order.sort_unstable();
     let mut next = vec![0; family.lives.len()];

@@ -42,6 +42,8 @@ kinds! {
     Attributes false "attributes of a mapping at the end",
     FilePlace true "a file of 2 MiB or more, which its file system puts on a huge-page boundary",
     Meanwhile true "a place that a call of another thread, under way at the same time, gave back or took",
+    MeanwhileEdge true "a mapping begins or ends elsewhere: beside it, or beside what it was joined with, \
+        calls or first faults of several threads were under way at the same time",
     FilePresent true "a page of a file: present for Linux, from around another fault or since exec; \
         absent in the stand-in",
     FileFault true "a page of a file: its stand-in has it present or writable already",
@@ -54,8 +56,9 @@ kinds! {
     KernelRetried true "a fault that the kernel took twice: the first time it could not wait",
     Limit true "a call refused by a resource limit of the process",
     ImposedPage true "a page that Linux fills, keeps or refuses as a call asked that is not built",
-    HugeSupply true "a page of a huge page here, a base page for Linux, whose setting is ours: \
-        its supply of free huge frames decided",
+    SharedCollapse true "a collapse of shared memory, which Linux makes huge and the library refuses",
+    HugeSupply true "a page of a huge page, or of a size between, here, a base page for Linux, whose \
+        setting is ours: its supply of free huge frames decided",
     HugeSetting true "a page whose size is another because the setting of huge pages is not the recorded one",
     ImposedEdge true "a mapping begins or ends elsewhere at the edge of a call that is not built",
 }

@@ -3,6 +3,7 @@
 //! A trace does not say what size a fault mapped. Two signs are left: memory that was advised to be huge, and
 //! pages that are resident at the end though none of them faulted.
 
+use super::huge_setting::settings_without_policy;
 use super::life::{End, Family, Life};
 use super::setup::is_anonymous;
 use super::step::{Steps, pages};
@@ -18,6 +19,8 @@ use std::ops::Range;
 pub struct HugePages {
     /// `transparent_hugepage/enabled` of the recorded machine, the setting in brackets.
     pub setting: String,
+    /// Settings of that machine for which the library has no policy: it has none of those pages.
+    pub settings_without_policy: Vec<String>,
     /// Granted calls of `madvise(MADV_HUGEPAGE)`.
     pub advised_calls: u64,
     /// Pages that they named.
@@ -36,7 +39,8 @@ impl HugePages {
     pub(super) fn of(header: &Header, families: &[Family]) -> HugePages {
         let found = header.host.settings.iter().find(|(file, _)| file.ends_with("hugepage/enabled"));
         let setting = found.map(|(_, text)| text.clone()).unwrap_or_default();
-        let mut all = HugePages { setting, ..HugePages::default() };
+        let settings_without_policy = settings_without_policy(header);
+        let mut all = HugePages { setting, settings_without_policy, ..HugePages::default() };
         for (life, steps) in families.iter().flat_map(Family::each) {
             all.add_advised(life);
             all.add_resident(life, steps);
@@ -52,6 +56,9 @@ impl HugePages {
     /// What there is to say, or nothing.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
+        for setting in &self.settings_without_policy {
+            text += &format!("huge pages: {setting}, which the library does not have: replayed as never\n");
+        }
         if self.advised_calls > 0 {
             text += &format!(
                 "huge pages: MADV_HUGEPAGE on {} pages, where Linux took {} faults; setting {}\n",
@@ -93,7 +100,10 @@ impl HugePages {
         let End::Exited(image) = &life.end else { return };
         let fills = |sys| matches!(sys, Sys::Mremap | Sys::Mlock | Sys::Mlock2 | Sys::Mlockall);
         if life.forked_from.is_some()
-            || steps.calls.iter().any(|call| fills(call.sys) || call.populated_pages() > 0)
+            || steps
+                .calls
+                .iter()
+                .any(|call| fills(call.sys) || call.populated_pages() + call.collapsed_pages() > 0)
         {
             return;
         }

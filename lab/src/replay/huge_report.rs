@@ -1,10 +1,12 @@
 //! What the report says of huge pages and of memory.
 
+use super::huge_setting::HugeSetting;
 use super::report::Report;
 use super::resident::ResidentLife;
 use crate::show::table::grouped;
 use interleaf::space::{Counter, Totals};
-use interleaf::vma::HugePolicy;
+use interleaf::units::Order;
+use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
 
 /// What is told of huge pages.
 const HUGE_COUNTERS: &[Counter] =
@@ -17,6 +19,20 @@ pub(super) fn policy_name(policy: HugePolicy) -> &'static str {
         HugePolicy::Madvise => "madvise",
         HugePolicy::Always => "always",
     }
+}
+
+/// The sizes between that a setting uses, each with its policy, and the policy of shared memory.
+pub(super) fn others(huge: HugeSetting) -> (Vec<String>, &'static str) {
+    let of_size = |order: Order| match huge.sizes().policy(order).resolve(huge.policy) {
+        HugePolicy::Never => None,
+        policy => Some(format!("{} KiB {}", order.frames() * 4, policy_name(policy))),
+    };
+    let shared = match huge.shared {
+        SharedHugePolicy::Never => "never",
+        SharedHugePolicy::Advise => "advise",
+        SharedHugePolicy::Always => "always",
+    };
+    (HugeSizes::orders().filter_map(of_size).collect(), shared)
 }
 
 impl Report {
@@ -33,11 +49,18 @@ impl Report {
 
     /// The setting that was replayed, and where Linux's supply decided.
     pub(super) fn huge_text(&self) -> String {
-        if self.huge_policy == "never" && self.huge_is_recorded {
+        let is_never = [self.huge_policy, self.huge_shared] == ["never"; 2] && self.huge_sizes.is_empty();
+        if is_never && self.huge_is_recorded {
             return String::new();
         }
         let whose = if self.huge_is_recorded { "as recorded" } else { "not as recorded" };
         let mut text = format!("replayed with huge pages {}, {whose}\n", self.huge_policy);
+        if !self.huge_sizes.is_empty() {
+            text += &format!("  sizes between: {}\n", self.huge_sizes.join(", "));
+        }
+        if self.huge_shared != "never" {
+            text += &format!("  of shared memory: {}, as recorded\n", self.huge_shared);
+        }
         if !self.lacked_huge.is_empty() {
             let some: Vec<_> =
                 self.lacked_huge.iter().take(5).map(|page| format!("{:x}", page << 12)).collect();

@@ -5,12 +5,15 @@ use super::difference::DifferenceKind as Kind;
 use super::player::Player;
 use super::step::{Act, CallStep, STAND_IN, pages};
 use crate::trace::{Call, Cause, Event, Fault, Kind as EventKind, Mode, Sys};
-use interleaf::units::{Order, PageSize, VirtAddr, Vpn};
-use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags, order_to_try};
+use interleaf::units::{Order, PageSize, VirtAddr};
+use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags, order_to_try, orders_to_try};
 use std::collections::{HashMap, HashSet};
 
 /// A fault by another thread so shortly before has the same cause: both touched the page while it was absent.
 const SAME_MOMENT_NS: u64 = 20_000_000;
+
+/// ENOMEM, as a call returns it.
+const ENOMEM: i64 = -12;
 
 /// What the processor met here.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +24,7 @@ pub struct Met {
     pub is_zero: bool,
     /// Faults that the access took.
     pub raised: u64,
-    /// Whether a huge page held it before the access.
+    /// Whether a huge page, or a block of a size between, held it before the access.
     pub is_huge: bool,
 }
 
@@ -78,7 +81,10 @@ impl Checker<'_> {
     fn could_be_huge(&self, vma: Option<VmaAttributes>, addr: VirtAddr) -> bool {
         let (refusal, page) = (HugeRefusal::None, addr.vpn());
         let wanted = |vma: VmaAttributes| order_to_try(self.huge.recorded, refusal, &vma, page);
-        !self.huge.is_recorded() && vma.is_some_and(|vma| wanted(vma) == Order::HUGE)
+        let sizes = self.huge.recorded_sizes();
+        let between = |vma| orders_to_try(sizes, self.huge.recorded, refusal, &vma, page);
+        !self.huge.is_recorded()
+            && vma.is_some_and(|vma| wanted(vma) == Order::HUGE || !between(vma).is_empty())
     }
 
     /// Why an answer differs.
@@ -91,8 +97,8 @@ impl Checker<'_> {
     ) -> Kind {
         let EventKind::Call(recorded) = &self.life.events[at].kind else { return Kind::Answer };
         let (address, offset) = (recorded.args[0], recorded.args[5]);
-        let limited = self.limits.address_space_bytes.is_some() || self.limits.data_bytes.is_some();
-        if call.expected == -12 && limited && ours >= 0 {
+        let is_break_kept = call.sys == Sys::Brk && call.expected < ours;
+        if self.is_limited(at) && ours >= 0 && (call.expected == ENOMEM || is_break_kept) {
             return Kind::Limit;
         }
         let huge = PageSize::Huge.bytes();
@@ -107,6 +113,7 @@ impl Checker<'_> {
             Act::Mprotect { .. } | Act::Madvise { .. } if is_stand_in(player, VirtAddr(address)) => {
                 Kind::FileAnswer
             }
+            _ if call.collapsed_pages() > 0 && is_any_shared(player, recorded) => Kind::SharedCollapse,
             _ if call.act.is_free_choice() && call.expected > 0 && ours > 0 => {
                 self.judge_place(at, recorded, call, ours)
             }
@@ -114,12 +121,20 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether a limit of its address space or its data holds: from the start of the recording, or since the
+    /// program set one.
+    fn is_limited(&self, at: usize) -> bool {
+        let from_start = self.limits.address_space_bytes.is_some() || self.limits.data_bytes.is_some();
+        from_start || self.life.limited_from.is_some_and(|from| from <= at)
+    }
+
     /// Two calls that were under way at the same time took effect in an order that the recording cannot know.
     /// The place we chose is one that another such call gave back or took.
     fn judge_place(&self, at: usize, recorded: &Call, call: &CallStep, ours: i64) -> Kind {
         let len_bytes = call.chosen_end().saturating_sub(call.expected as u64);
         let ours = pages(ours as u64, len_bytes);
-        let beside = self.moves.any_beside(recorded, self.life.events[at].tid, &ours);
+        let beside =
+            self.moves.any_beside(recorded.start_ns..recorded.end_ns, self.life.events[at].tid, &ours);
         if beside { Kind::Meanwhile } else { Kind::Place }
     }
 }
@@ -134,6 +149,16 @@ pub fn is_shared(player: &Player<'_, '_>, addr: VirtAddr) -> bool {
     vma_at(player, addr).is_some_and(|vma| vma.flags.contains(VmaFlags::SHARED))
 }
 
+/// Whether memory is shared in the range of a call.
+fn is_any_shared(player: &Player<'_, '_>, call: &Call) -> bool {
+    let (range, mut found) = (pages(call.args[0], call.args[1]), false);
+    player.space.each_vma(|vma| {
+        let overlaps = vma.range.start.addr().0 < range.end && range.start < vma.range.end.addr().0;
+        found |= overlaps && vma.flags.contains(VmaFlags::SHARED);
+    });
+    found
+}
+
 /// Whether the last thing that the thread did before was the same fault, in the kernel: it was taken while
 /// faults were disabled and refused, and is taken again where the kernel may wait.
 fn is_retry(before: &[Event], event: &Event, fault: &Fault) -> bool {
@@ -144,25 +169,6 @@ fn is_retry(before: &[Event], event: &Event, fault: &Fault) -> bool {
 
 fn vma_at(player: &Player<'_, '_>, addr: VirtAddr) -> Option<VmaAttributes> {
     player.space.vma_at(addr)
-}
-
-/// Pages on which other threads faulted while the fork of the event `at` was under way: whether those faults
-/// took effect before the child's memory was copied, or after, was not recorded.
-pub fn faulted_during_fork(events: &[Event], at: usize) -> Vec<Vpn> {
-    let task = &events[at];
-    let is_fork = |call: &Call| {
-        matches!(call.sys, Sys::Fork | Sys::Clone | Sys::Clone3) && call.start_ns <= task.time_ns
-    };
-    let start_of = |event: &Event| match &event.kind {
-        EventKind::Call(call) if event.tid == task.tid && is_fork(call) => Some(call.start_ns),
-        _ => None,
-    };
-    let Some(start_ns) = events[at..].iter().find_map(start_of) else { return Vec::new() };
-    let page_of = |event: &Event| match &event.kind {
-        EventKind::Fault(fault) if event.tid != task.tid => Some(VirtAddr(fault.address).vpn()),
-        _ => None,
-    };
-    events[..at].iter().rev().take_while(|event| event.time_ns >= start_ns).filter_map(page_of).collect()
 }
 
 /// Faults after which a signal that names their address was delivered to the same thread.

@@ -13,6 +13,7 @@
 
 use super::step::Steps;
 use crate::trace::{Event, Image, Sys};
+use interleaf::vma::HugeRefusal;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,10 +27,15 @@ pub struct Life {
     pub forked_from: Option<u32>,
     /// The map at the exec, of this process or of the ancestor that forks lead to.
     pub start: Arc<Image>,
+    /// Which huge pages it refused when exec made it, as the process did before. A fork copies the refusal.
+    pub refusal: HugeRefusal,
     /// What happened in it, in recorded order.
     pub events: Vec<Event>,
     /// Bytes of the System V segments that its calls of `shmat` mapped, by the index of the event.
     pub segments: HashMap<usize, u64>,
+    /// The event from which on a limit holds that the program set itself, of its address space or its data;
+    /// the first if it came with the fork or the exec.
+    pub limited_from: Option<usize>,
     /// How it ended.
     pub end: End,
 }

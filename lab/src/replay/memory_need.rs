@@ -1,7 +1,7 @@
 //! How much memory a family needs at most at one time.
 
 use super::life::{Family, Then};
-use super::step::{Step, Steps};
+use super::step::{CallStep, Step, Steps};
 use std::collections::HashSet;
 
 /// Pages of a table of leaves.
@@ -64,8 +64,7 @@ impl SpaceNeed {
                 tables.insert(addr.vpn().0 / TABLE_PAGES);
             }
         }
-        let populated =
-            steps.calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.populated_pages()));
+        let populated = steps.calls.iter().fold(0_u64, |sum, call| sum.saturating_add(filled_pages(call)));
         let touched = if may_be_huge { tables.len() as u64 * TABLE_PAGES } else { touched.len() as u64 };
         SpaceNeed {
             pages: populated.saturating_add(touched),
@@ -74,6 +73,11 @@ impl SpaceNeed {
             inherited: 0,
         }
     }
+}
+
+/// Pages that a call fills: a collapse fills those of its range that are absent.
+fn filled_pages(call: &CallStep) -> u64 {
+    call.populated_pages().saturating_add(call.collapsed_pages())
 }
 
 struct Need {

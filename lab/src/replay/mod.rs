@@ -11,12 +11,14 @@
 //! | file | what |
 //! |---|---|
 //! | `life` `cut` | cuts a trace into address spaces, each from exec or fork to its end |
-//! | `step` | the action for each event, decided before the clock runs |
+//! | `refusals` | which of them refuse huge pages |
+//! | `step` `sealed` | the action for each event, before the clock runs; what `mseal` refuses |
 //! | `setup` `memory_need` | the machine, and the space as it was at exec |
 //! | `play` | the spaces of forks, each in its turns |
 //! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
-//! | `checker` `judge` `verdict` `final_map` `difference` | compares it with what Linux did |
-//! | `moves` `contention` | calls under way at the same time; Linux's own times |
+//! | `checker` `judge` `verdict` `final_map` `difference` `blocks` | compares it with what Linux did |
+//! | `moves` `unsettled` `fork_windows` | calls and forks under way at the same time |
+//! | `contention` | Linux's own times |
 //! | `huge` `huge_setting` | signs of huge pages; the setting that a replay runs with |
 //! | `resident` | resident memory, ours and Linux's |
 //! | `timed` `times` | the same without a checker: against the zeroing it demands, beside Linux's times |
@@ -27,12 +29,14 @@
 
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod checker;
 mod contention;
 mod cut;
 mod difference;
 mod fault_counts;
 mod final_map;
+mod fork_windows;
 mod huge;
 mod huge_report;
 mod huge_setting;
@@ -42,14 +46,17 @@ mod memory_need;
 mod moves;
 mod play;
 mod player;
+mod refusals;
 mod remap;
 mod report;
 mod resident;
+mod sealed;
 mod setup;
 pub mod shipped;
 mod step;
 mod timed;
 mod times;
+mod unsettled;
 mod verdict;
 
 pub use contention::Contended;
@@ -128,7 +135,7 @@ impl Replay {
     /// # Errors
     /// One line: it needs more memory than this machine should give.
     pub fn with_huge_pages(self, policy: HugePolicy) -> Result<Replay, String> {
-        let huge = HugeSetting { policy, ..self.huge };
+        let huge = self.huge.with_policy(policy);
         Replay { huge, ..self }.if_it_fits()
     }
 
@@ -171,7 +178,7 @@ impl Replay {
         report.huge = HugePages::of(&self.header, &self.families);
         for family in &self.families {
             let counted = vm.totals();
-            let space = setup::space(&vm, setup::layout(&self.header, family), path, &family.lives[0].start)?;
+            let space = setup::space(&vm, setup::layout(&self.header, family), path, &family.lives[0])?;
             let counts = FaultCounts::default();
             let mut checking = Checking::new(family, self.header.limits, self.huge, &mut progress);
             play::play(family, &machine, space, self.header.limits.stack_bytes, &counts, &mut checking)?;
@@ -216,14 +223,18 @@ impl<'a, P: FnMut(&str)> Checking<'a, P> {
 impl<P: FnMut(&str)> Visitor for Checking<'_, P> {
     fn step(&mut self, life: usize, at: usize, player: &Player<'_, '_>) {
         self.checkers[life].step(at, player, &mut self.filled);
+        for range in self.checkers[life].take_removed() {
+            let others = self.checkers.iter_mut().enumerate().filter(|(other, _)| *other != life);
+            others.for_each(|(_, other)| other.note_removed(range.clone()));
+        }
         if at % 4096 == 4095 {
             self.tell_progress(life);
         }
     }
 
-    fn forked(&mut self, life: usize, at: usize, child: usize, player: &Player<'_, '_>) {
+    fn forked(&mut self, life: usize, _at: usize, child: usize, player: &Player<'_, '_>) {
         let [parent, child] = self.checkers.get_disjoint_mut([life, child]).expect("two lives");
-        parent.forked(at, child, player);
+        parent.forked(child, player);
     }
 
     fn end(&mut self, life: usize, player: &Player<'_, '_>) {

@@ -1,7 +1,7 @@
 //! Calls that move memory, by the time in which they were under way.
 
 use super::step::pages;
-use crate::trace::{Call, Event, Kind, Sys};
+use crate::trace::{Event, Kind, Sys};
 use std::ops::Range;
 
 /// The calls of a life that take memory or give it back, by rising start.
@@ -24,7 +24,15 @@ struct Move {
 impl Moves {
     /// Collects the calls.
     pub fn of(events: &[Event]) -> Moves {
-        let mut moves: Vec<Move> = events.iter().filter_map(move_of).collect();
+        Moves::from(events.iter().filter_map(move_of).collect())
+    }
+
+    /// Collects the calls, and with them those that change mappings where they are.
+    pub fn changing(events: &[Event]) -> Moves {
+        Moves::from(events.iter().filter_map(|event| move_of(event).or_else(|| change_of(event))).collect())
+    }
+
+    fn from(mut moves: Vec<Move>) -> Moves {
         moves.sort_by_key(|m| m.start_ns);
         let mut latest = 0;
         let latest_end_ns = moves.iter().map(|m| {
@@ -35,16 +43,21 @@ impl Moves {
         Moves { moves, latest_end_ns }
     }
 
-    /// Whether a call of another thread that was under way at the same time as `call` moved a part of
-    /// `range`.
-    pub fn any_beside(&self, call: &Call, tid: u32, range: &Range<u64>) -> bool {
-        let from_here = self.moves.partition_point(|m| m.start_ns <= call.end_ns);
+    /// Whether several threads made the calls.
+    pub fn is_of_several(&self) -> bool {
+        self.moves.windows(2).any(|pair| pair[0].tid != pair[1].tid)
+    }
+
+    /// Whether a call of another thread that was under way at some instant from the start to the end of
+    /// `during`, ns, moved a part of `range`.
+    pub fn any_beside(&self, during: Range<u64>, tid: u32, range: &Range<u64>) -> bool {
+        let from_here = self.moves.partition_point(|m| m.start_ns <= during.end);
         let overlaps = |moved: &Range<u64>| moved.start < range.end && range.start < moved.end;
         (0..from_here)
             .rev()
-            .take_while(|&at| self.latest_end_ns[at] >= call.start_ns)
+            .take_while(|&at| self.latest_end_ns[at] >= during.start)
             .map(|at| &self.moves[at])
-            .any(|m| m.tid != tid && m.end_ns >= call.start_ns && m.ranges.iter().any(overlaps))
+            .any(|m| m.tid != tid && m.end_ns >= during.start && m.ranges.iter().any(overlaps))
     }
 }
 
@@ -59,4 +72,13 @@ fn move_of(event: &Event) -> Option<Move> {
         _ => return None,
     };
     Some(Move { start_ns: call.start_ns, end_ns: call.end_ns, tid: event.tid, ranges })
+}
+
+/// A call that leaves mappings where they are, and may split or join them.
+fn change_of(event: &Event) -> Option<Move> {
+    let Kind::Call(call) = &event.kind else { return None };
+    let is_change =
+        matches!(call.sys, Sys::Mprotect | Sys::PkeyMprotect | Sys::Madvise) && call.result == Some(0);
+    let ranges = [pages(call.args[0], call.args[1]), 0..0];
+    is_change.then_some(Move { start_ns: call.start_ns, end_ns: call.end_ns, tid: event.tid, ranges })
 }

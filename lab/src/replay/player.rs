@@ -183,6 +183,10 @@ impl<'a, 'v> Player<'a, 'v> {
                 ours
             }
             Act::Mremap { .. } => self.remap(call),
+            Act::RefuseHugePages(refusal) => {
+                space.refuse_huge_pages(refusal);
+                0
+            }
             Act::Nothing => call.expected,
         }
     }

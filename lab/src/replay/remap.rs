@@ -85,17 +85,37 @@ impl Player<'_, '_> {
 
     /// Makes present at `to` what is present at `from`. Linux moves entries: a huge page arrives whole where
     /// the places are a multiple of its size apart and it lies in what is moved, and else as base pages, for
-    /// which huge pages are refused.
+    /// which huge pages are refused. What the program refuses itself holds again afterwards.
     fn move_pages(&self, vma: &VmaAttributes, from: u64, to: u64, len: u64) {
         let refusal = self.space.huge_refusal();
         let mut offset = 0;
         while offset < len {
             let moves_whole = self.moves_huge_page(from, to, offset, len);
-            self.space.refuse_huge_pages(if moves_whole { refusal } else { HugeRefusal::All });
-            self.make_present(vma, from + offset, to + offset);
+            if moves_whole {
+                self.move_huge_page(vma, from + offset, to + offset);
+            } else {
+                self.space.refuse_huge_pages(HugeRefusal::All);
+                self.make_present(vma, from + offset, to + offset);
+            }
             offset += if moves_whole { PageSize::Huge.bytes() } else { PAGE };
         }
         self.space.refuse_huge_pages(refusal);
+    }
+
+    /// Makes a huge page present at `to` for that at `from`, though neither the policy nor the program may
+    /// want one any more: Linux moves the entry that is there.
+    fn move_huge_page(&self, vma: &VmaAttributes, from: u64, to: u64) {
+        self.space.refuse_huge_pages(HugeRefusal::None);
+        self.make_present(vma, from, to);
+        if self.huge_page_at(VirtAddr(to).vpn()).is_some() {
+            return;
+        }
+        self.space.refuse_huge_pages(HugeRefusal::All);
+        let huge = PageSize::Huge.bytes();
+        (0..huge).step_by(PAGE_SIZE).for_each(|offset| self.make_present(vma, from + offset, to + offset));
+        self.space.refuse_huge_pages(HugeRefusal::None);
+        // Refused where the mapping does not want huge pages: base pages are as present.
+        let _collapsed = self.space.collapse(VirtAddr(to), huge);
     }
 
     /// Whether a huge page begins at the offset, and arrives as one.
@@ -107,8 +127,8 @@ impl Player<'_, '_> {
             && self.huge_page_at(page) == Some(page)
     }
 
-    /// Makes the page at `to` present, if that at `from` is. A page that was only read keeps the zero page, so
-    /// it is made present by a read.
+    /// Makes the page at `to` present, if that at `from` is. A page that was only read keeps the zero page,
+    /// so it is made present by a read.
     fn make_present(&self, vma: &VmaAttributes, from: u64, to: u64) {
         let page = VirtAddr(from).vpn();
         // Of the huge zero page, the first frame says what it is.

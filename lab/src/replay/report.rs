@@ -68,6 +68,10 @@ pub struct Report {
     pub huge_policy: &'static str,
     /// Whether that is the recorded machine's.
     pub huge_is_recorded: bool,
+    /// The sizes between a base page and a huge page that were replayed, each with its policy.
+    pub huge_sizes: Vec<String>,
+    /// The policy of huge pages of shared memory that was replayed: `never`, `advise` or `always`.
+    pub huge_shared: &'static str,
     /// What the library counts of huge pages, by Linux's names.
     pub huge_counts: Vec<(&'static str, u64)>,
     /// First pages of huge pages here of which Linux had base pages under the same setting.
@@ -154,7 +158,9 @@ impl Report {
         let partial = header.extent == Extent::Partial;
         let (huge_policy, huge_is_recorded) = (huge_report::policy_name(huge.policy), huge.is_recorded());
         let command = header.command.clone();
-        Self { command, partial, recorded, left_out, huge_policy, huge_is_recorded, ..Self::default() }
+        let (huge_sizes, huge_shared) = huge_report::others(huge);
+        let setting = Self { huge_policy, huge_is_recorded, huge_sizes, huge_shared, ..Self::default() };
+        Self { command, partial, recorded, left_out, ..setting }
     }
 
     /// Adds what the spaces of a family have together.

@@ -7,7 +7,7 @@ use super::step::{STAND_IN, Steps};
 use crate::check::library::boot_map;
 use crate::machine::host::Host;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
-use crate::trace::{Header, Image, Mapping, Sys};
+use crate::trace::{Header, Image, LOWEST_HINT, Mapping, Sys};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::table::format::X86;
 use interleaf::units::{PAGE_SIZE, Pfn, PfnRange, VirtAddr, VpnRange};
@@ -33,7 +33,8 @@ pub fn machine(families: &[Family], huge: HugeSetting) -> std::io::Result<Replay
 pub fn vm(machine: &ReplayMachine, huge: HugeSetting) -> Result<Vm<'_, ReplayMachine>, String> {
     let vm = Vm::new(machine, boot_map(machine));
     let vm = vm.map_err(|error| format!("the machine cannot start: {error}"))?;
-    Ok(vm.with_huge_pages(huge.policy).with_zero_page(huge.zero))
+    let vm = vm.with_huge_pages(huge.policy).with_zero_page(huge.zero);
+    Ok(vm.with_huge_sizes(huge.sizes()).with_shared_huge_pages(huge.shared))
 }
 
 /// Frames that suffice: one for each page that is touched or populated, and as many again for tables and
@@ -50,10 +51,7 @@ pub fn frames_for(families: &[Family], huge: HugeSetting) -> u64 {
 /// recorded choice above it is a better estimate.
 pub fn layout(header: &Header, family: &Family) -> Layout {
     let (life, steps) = (&family.lives[0], &family.steps[0]);
-    let setting = |name: &str| {
-        let found = header.host.settings.iter().find(|(file, _)| file.ends_with(name));
-        found.and_then(|(_, text)| text.trim().parse::<u64>().ok())
-    };
+    let setting = |name| setting(header, name);
     let stack = stack_of(&life.start);
     let loaded = life.start.mappings.iter().map(|m| m.end).filter(|&end| end < stack).max();
     let calls = family.steps.iter().flat_map(|steps| &steps.calls);
@@ -75,6 +73,18 @@ pub fn layout(header: &Header, family: &Family) -> Layout {
     }
 }
 
+fn setting(header: &Header, name: &str) -> Option<u64> {
+    let found = header.host.settings.iter().find(|(file, _)| file.ends_with(name));
+    found.and_then(|(_, text)| text.trim().parse().ok())
+}
+
+/// The address that Linux takes lower hints for. Without a record of it: the higher of what programs without
+/// privilege may map, and what most kernels are built with (`CONFIG_LSM_MMAP_MIN_ADDR`).
+pub fn lowest_hint(header: &Header) -> u64 {
+    let built_in = || setting(header, "mmap_min_addr").unwrap_or(0).max(1 << 16);
+    setting(header, LOWEST_HINT).unwrap_or_else(built_in).min(1 << 32)
+}
+
 /// An address in the stack. The kernel shows 0 where the recorder lacks the right to see it.
 fn stack_of(start: &Image) -> u64 {
     let mapped = || start.mappings.iter().find(|m| m.name == "[stack]").map_or(TASK_END, |m| m.start);
@@ -91,15 +101,16 @@ fn heap_of(life: &Life, steps: &Steps) -> u64 {
     }
 }
 
-/// The space of a life as it was at exec. Nothing is present yet.
+/// The space of a life that exec made, as it was then. Nothing is present yet.
 pub fn space<'v>(
     vm: &'v Vm<'v, ReplayMachine>,
     layout: Layout,
     path: Path,
-    start: &Image,
+    life: &Life,
 ) -> Result<AddressSpace<'v, ReplayMachine>, String> {
     let space = AddressSpace::new(vm, layout, path).map_err(|error| format!("a new space: {error}"))?;
-    for mapping in start.mappings.iter().filter(|m| m.end <= TASK_END) {
+    space.refuse_huge_pages(life.refusal);
+    for mapping in life.start.mappings.iter().filter(|m| m.end <= TASK_END) {
         let mut request = request(mapping);
         if mapping.name == "[heap]" {
             space.brk(VirtAddr(mapping.end));

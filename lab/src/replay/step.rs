@@ -3,10 +3,12 @@
 //! A step is 24 bytes; what a call needs beyond that lies in a list of its own. The step at an index belongs
 //! to the event at the same index of its [`Life`](super::life::Life).
 
+use super::refusals::granted_refusal;
+use super::sealed::Sealed;
 use crate::trace::{self, Call, Event, Kind, Sys};
 use interleaf::space::{MapRequest, Place, Sharing};
 use interleaf::units::{Access, VirtAddr};
-use interleaf::vma::VmaFlags;
+use interleaf::vma::{HugeRefusal, VmaFlags};
 use interleaf_linux_abi::{MREMAP_FIXED, MapFlags, advice, map_request};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -72,6 +74,8 @@ pub enum Act {
     Brk { addr: u64 },
     /// mremap, by map and unmap.
     Mremap { addr: u64, old_len: u64, new_len: u64, flags: u64, to: u64 },
+    /// prctl(PR_SET_THP_DISABLE).
+    RefuseHugePages(HugeRefusal),
     /// Nothing.
     Nothing,
 }
@@ -88,8 +92,12 @@ pub struct Steps {
     pub calls: Vec<CallStep>,
     /// Memory that calls have locked so far.
     locked: Locked,
+    /// What `mseal` has sealed.
+    sealed: Sealed,
     /// System V segments that are attached: bytes by address.
     attached: HashMap<u64, u64>,
+    /// The lowest address that Linux grants as a hint: lower ones count as this one.
+    lowest_hint: u64,
 }
 
 /// The longest mapping that is replayed: all of user space with tables of four levels.
@@ -98,6 +106,11 @@ const MAPPED_MOST_BYTES: u64 = 1 << 47;
 const MOVED_MOST_BYTES: u64 = 64 << 30;
 
 impl Steps {
+    /// No step yet, where Linux takes hints below `lowest_hint` for it.
+    pub fn new(lowest_hint: u64) -> Steps {
+        Steps { lowest_hint, ..Steps::default() }
+    }
+
     /// Decides what to do for the next event; where that maps a System V segment, one of `segment` bytes.
     ///
     /// # Errors
@@ -108,10 +121,11 @@ impl Steps {
         Ok(())
     }
 
-    /// No step yet, of the child of a fork: it has the segments that are attached. What is locked is the
-    /// parent's alone.
+    /// No step yet, of the child of a fork: it has the segments that are attached and the seals. What is
+    /// locked is the parent's alone.
     pub fn of_child(&self) -> Steps {
-        Steps { attached: self.attached.clone(), ..Steps::default() }
+        let (attached, sealed) = (self.attached.clone(), self.sealed.clone());
+        Steps { attached, sealed, lowest_hint: self.lowest_hint, ..Steps::default() }
     }
 
     fn step(&mut self, event: &Event, segment: Option<u64>) -> Result<Step, String> {
@@ -129,8 +143,13 @@ impl Steps {
                 let Some(expected) = call.result else { return Ok(Step::Nothing) };
                 check_length(call, expected)?;
                 let attached = self.attach(call, expected, segment);
-                let (act, way) = attached.unwrap_or_else(|| act(call, expected, &self.locked));
+                let (act, way) = match attached {
+                    Some(step) => step,
+                    None if self.sealed.refuse(call, expected) => (Act::Nothing, Way::Imposed),
+                    None => act(&self.with_granted_hint(call), expected, &self.locked),
+                };
                 self.locked.note(call, expected);
+                self.sealed.note(call, expected);
                 self.calls.push(CallStep { sys: call.sys, act, way, expected });
                 u32::try_from(self.calls.len() - 1).map(Step::Call).map_err(|_| "too many calls".to_string())
             }
@@ -140,6 +159,18 @@ impl Steps {
 }
 
 impl Steps {
+    /// The call with the hint that Linux takes a very low one for.
+    fn with_granted_hint(&self, call: &Call) -> Call {
+        let mut call = call.clone();
+        let [addr, _, _, flags, ..] = call.args;
+        let is_hint =
+            call.sys == Sys::Mmap && !has(flags as u32, MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
+        if is_hint && addr >= 4096 {
+            call.args[0] = addr.max(self.lowest_hint);
+        }
+        call
+    }
+
     /// What is done for a granted shmat of `segment` bytes, or for the shmdt of such a segment.
     fn attach(&mut self, call: &Call, result: i64, segment: Option<u64>) -> Option<(Act, Way)> {
         let [first, at, flags, ..] = call.args;
@@ -207,8 +238,11 @@ fn act(call: &Call, result: i64, locked: &Locked) -> (Act, Way) {
         Sys::PkeyMprotect if !failed => (Act::Mprotect { addr, len, prot: third as u32 }, Way::Imposed),
         // Locked memory keeps its pages, which Linux says; the library locks none.
         Sys::Madvise if result == EINVAL && locked.overlaps(addr, len) => (Act::Nothing, Way::Imposed),
-        // Its answer depends on the blocks that were free, and on pages that no event tells.
-        Sys::Madvise if third as i32 == advice::COLLAPSE => (Act::Nothing, Way::Left),
+        // Whether it is refused depends on the blocks that were free, and on pages that no event tells.
+        Sys::Madvise if third as i32 == advice::COLLAPSE && failed => (Act::Nothing, Way::Left),
+        Sys::Madvise if third as i32 == advice::COLLAPSE => {
+            (Act::Madvise { addr, len, advice: advice::COLLAPSE }, Way::Imposed)
+        }
         Sys::Madvise if advice::advice(third as i32).is_some() => {
             (Act::Madvise { addr, len, advice: third as i32 }, Way::Carried)
         }
@@ -216,6 +250,10 @@ fn act(call: &Call, result: i64, locked: &Locked) -> (Act, Way) {
         Sys::Mremap if !failed => {
             (Act::Mremap { addr, old_len: len, new_len: third, flags: fourth, to: fifth }, Way::Imposed)
         }
+        Sys::Prctl if !failed => match granted_refusal(call) {
+            Some(refusal) => (Act::RefuseHugePages(refusal), Way::Carried),
+            None => (Act::Nothing, Way::Imposed),
+        },
         sys if !failed && is_unbuilt(sys) => (Act::Nothing, Way::Imposed),
         _ => (Act::Nothing, Way::Left),
     }
@@ -225,8 +263,8 @@ const EINVAL: i64 = -22;
 
 /// Calls that change how memory behaves, which is assumed and not done.
 fn is_unbuilt(sys: Sys) -> bool {
-    use Sys::{Madvise, Mbind, Mlock, Mlock2, Mlockall, Mseal, Munlock, Munlockall, Prctl};
-    matches!(sys, Madvise | Mbind | Mlock | Mlock2 | Mlockall | Mseal | Munlock | Munlockall | Prctl)
+    use Sys::{Madvise, Mbind, Mlock, Mlock2, Mlockall, Mseal, Munlock, Munlockall};
+    matches!(sys, Madvise | Mbind | Mlock | Mlock2 | Mlockall | Mseal | Munlock | Munlockall)
 }
 
 fn is_anonymous(flags: u64) -> bool {
@@ -339,6 +377,14 @@ impl CallStep {
         };
         let start = u64::try_from(self.expected).unwrap_or(0);
         start.saturating_add(len).checked_next_multiple_of(4096).unwrap_or(0)
+    }
+
+    /// Pages of the range of which the call makes huge pages; none if it does not.
+    pub fn collapsed_pages(&self) -> u64 {
+        match self.act {
+            Act::Madvise { len, advice: advice::COLLAPSE, .. } => len.div_ceil(4096),
+            _ => 0,
+        }
     }
 
     /// Pages that the call itself made present; none if it failed.

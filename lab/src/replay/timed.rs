@@ -75,7 +75,7 @@ impl<'a> TimedReplay<'a> {
     ) -> Result<(), String> {
         let stack_limit = self.replay.header.limits.stack_bytes;
         for (family, layout) in self.replay.families.iter().zip(&self.layouts) {
-            let space = setup::space(self.vm, *layout, self.path, &family.lives[0].start)?;
+            let space = setup::space(self.vm, *layout, self.path, &family.lives[0])?;
             let counts = FaultCounts::default();
             let mut visitor = visit(family);
             play::play(family, self.machine, space, stack_limit, &counts, &mut visitor)?;

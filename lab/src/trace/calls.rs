@@ -82,10 +82,12 @@ calls! {
     Mlockall MLOCKALL "mlockall" 1 Other,
     Munlockall MUNLOCKALL "munlockall" 0 Other,
     Prctl PRCTL "prctl" 5 Other,
+    Setrlimit SETRLIMIT "setrlimit" 2 Other,
     RemapFilePages REMAP_FILE_PAGES "remap_file_pages" 5 Changes,
     ExitGroup EXIT_GROUP "exit_group" 1 Task,
     Mbind MBIND "mbind" 6 Uses,
     Unshare UNSHARE "unshare" 1 Other,
+    Prlimit64 PRLIMIT64 "prlimit64" 4 Other,
     Execveat EXECVEAT "execveat" 5 Task,
     Userfaultfd USERFAULTFD "userfaultfd" 1 Other,
     Mlock2 MLOCK2 "mlock2" 3 Uses,
@@ -99,9 +101,21 @@ calls! {
     Mseal MSEAL "mseal" 3 Changes,
 }
 
-/// `prctl` operations about memory; the others are not recorded.
-pub const PRCTL_KEPT: [u64; 5] =
-    [PR_SET_MM, PR_SET_THP_DISABLE, PR_SET_MDWE, PR_SET_MEMORY_MERGE, PR_SET_VMA];
+/// Whether a call with these arguments belongs in a trace: of `prctl` operations those about memory, of calls
+/// that set a limit those of an address space. The limit itself is behind a pointer, which nobody follows.
+pub fn is_kept(sys: Sys, args: &[u64; 6]) -> bool {
+    match sys {
+        Sys::Prctl => PRCTL_KEPT.contains(&args[0]),
+        Sys::Setrlimit => RLIMITS_KEPT.contains(&(args[0] as u32)),
+        Sys::Prlimit64 => RLIMITS_KEPT.contains(&(args[1] as u32)) && args[2] != 0,
+        _ => true,
+    }
+}
+
+/// `RLIMIT_DATA` and `RLIMIT_AS`.
+const RLIMITS_KEPT: [u32; 2] = [2, 9];
+/// `prctl` operations about memory.
+const PRCTL_KEPT: [u64; 5] = [PR_SET_MM, PR_SET_THP_DISABLE, PR_SET_MDWE, PR_SET_MEMORY_MERGE, PR_SET_VMA];
 const PR_SET_MM: u64 = 35;
 const PR_SET_THP_DISABLE: u64 = 41;
 const PR_SET_MDWE: u64 = 65;

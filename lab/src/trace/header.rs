@@ -46,11 +46,16 @@ pub struct Host {
     pub page_bytes: u64,
     /// Physical memory, bytes.
     pub memory_bytes: u64,
-    /// Kernel settings that affect memory: file under `/proc/sys` or `/sys`, and its text.
+    /// Kernel settings that affect memory: file under `/proc/sys` or `/sys`, and its text; and
+    /// [`LOWEST_HINT`], which no file tells.
     pub settings: Vec<(String, String)>,
     /// The clock that times are of.
     pub clock: String,
 }
+
+/// Where Linux puts a mapping whose hint is one page, bytes: the address that it takes lower hints for. It is
+/// built into the kernel, and may be above `mmap_min_addr`, which says what may be mapped at all.
+pub const LOWEST_HINT: &str = "lowest hint";
 
 /// Resource limits that affect memory, bytes; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,11 +136,16 @@ pub struct Account {
     pub refused: u64,
     /// `minflt + majflt` of every process, from the command's exec on.
     pub counted: u64,
-    /// Faults the kernel counted without an exception: populate, mlock, argument strings of exec.
+    /// Faults the kernel counted without an exception.
     pub filled: u64,
-    /// Pages that such calls asked for, and programs started (each copies its arguments into a new stack).
+    /// Pages that calls asked for (populate, mlock), and programs started (each copies its arguments into a
+    /// new stack): so many of them at most.
     pub filled_at_most: u64,
-    /// What is left when everything above is taken into account; 0 in a whole trace.
+    /// Those beyond that, of calls that need a page and fault it in by hand: futexes, direct I/O, pinned
+    /// pages. 0 in a partial trace, where it is not known.
+    #[serde(default)]
+    pub filled_otherwise: u64,
+    /// Exceptions that do not balance when everything above is taken into account; 0 in a whole trace.
     pub unexplained: i64,
 }
 

@@ -202,7 +202,11 @@ fn account_text(info: &Info) -> String {
     row("- refused", account.refused as i64, refused);
     row("= completed", account.completed as i64, "exceptions resolved, by the kernel's own counter");
     let (name, why) = filled_text(info);
-    row(name, account.filled as i64, &why);
+    row(name, (account.filled - account.filled_otherwise.min(account.filled)) as i64, &why);
+    if account.filled_otherwise != 0 {
+        let why = "by the kernel without an exception: futexes, direct I/O, pinned pages";
+        row("+ filled otherwise", account.filled_otherwise as i64, why);
+    }
     row("= minflt + majflt", account.counted as i64, "of every process, from the first exec on");
     if account.unexplained != 0 {
         row("unexplained", account.unexplained, "");

@@ -1,6 +1,7 @@
 //! `interleaf boot` against stand-ins for QEMU: shell scripts that end as a machine may. What the kernel
 //! itself does is shown by `cargo xtask boots`.
 
+use interleaf_lab::os::lacking::note as lacking;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -66,7 +67,7 @@ fn a_machine_without_a_verdict_is_a_failure_with_its_reason() {
         ("exit 35", "could not load the program"),
         ("exit 37", "lost frames"),
         ("echo exit code 3; exit 33", "status 33"),
-        ("exit 0", "triple fault"),
+        ("exit 0", "QEMU ended with 0 and no verdict"),
         ("echo >&2 first; echo >&2 'qemu: no such machine'; exit 1", "QEMU refused: qemu: no such machine"),
         ("exit 1", "did not say why"),
         ("exit 6", "status 6"),
@@ -95,6 +96,25 @@ fn a_machine_that_does_not_end_is_ended() {
 }
 
 #[test]
+fn a_silent_machine_on_kvm_is_asked_whether_kvm_runs_anything() {
+    if fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
+        return lacking("a_silent_machine_on_kvm_is_asked_whether_kvm_runs_anything", "/dev/kvm");
+    }
+    let probed = |end: &str| format!("case \"$*\" in *-bios*) {end} ;; *) exec sleep 1000 ;; esac");
+    let output = Bench::new("kvm", &probed("echo >&2 'kvm: broken'; exit 1")).boot(&["--accel", "kvm"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output)
+            .contains("KVM does not run the machine: QEMU cannot use it: kvm: broken; --accel tcg")
+    );
+    // Where it does, the machine has its time.
+    let output = Bench::new("kvm", &probed("exit 85")).boot(&["--accel", "kvm", "--timeout", "5"]);
+    assert!(stderr(&output).contains("no verdict after 5 s"), "{output:?}");
+    let talks = Bench::new("kvm", "echo begun; sleep 4; echo over; exit 255").boot(&["--accel", "kvm"]);
+    assert_eq!(talks.stdout, b"begun\nover\n");
+}
+
+#[test]
 fn a_guest_may_print_more_than_any_pipe_holds() {
     let script =
         format!("head -c 3000000 /dev/zero; head -c 300000 /dev/zero >&2; echo >&2; {}", end_with(0));
@@ -105,7 +125,7 @@ fn a_guest_may_print_more_than_any_pipe_holds() {
 #[test]
 fn json_is_one_object_with_its_names_however_the_machine_ended() {
     for (end, outcome) in
-        [(end_with(7), "ended"), ("exit 255".into(), "panicked"), ("exit 0".into(), "reset")]
+        [(end_with(7), "ended"), ("exit 255".into(), "panicked"), ("exit 0".into(), "no_verdict")]
     {
         let bench = Bench::new("json", &format!("echo a; echo b; {end}"));
         let output = bench.boot(&["--json", "--cpus", "4", "--memory", "1G", "--path", "locked"]);

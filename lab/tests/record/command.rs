@@ -106,23 +106,56 @@ fn a_device_is_no_place_for_a_trace() {
     assert!(kind.is_char_device() && !PathBuf::from("/dev/full.partial").exists());
 }
 
+/// A folder in which nothing is yet.
+fn empty_folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(temporary(name));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn files_in(folder: &PathBuf) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
 #[test]
 fn a_recording_that_is_ended_by_a_signal_leaves_no_file() {
     if !may_record("a_recording_that_is_ended_by_a_signal_leaves_no_file") {
         return;
     }
-    let file = temporary("ended.trace");
-    let partial = PathBuf::from(format!("{file}.partial"));
-    let mut recorder = Command::new(INTERLEAF);
-    let mut recorder = recorder.args(["record", "-o", &file, "--", "sleep", "60"]).spawn().unwrap();
-    while !partial.exists() {
-        assert_eq!(recorder.try_wait().unwrap(), None, "the recorder ended before it began");
-        thread::sleep(Duration::from_millis(2));
+    let folder = empty_folder("ended");
+    for signal in ["TERM", "USR1", "VTALRM", "XCPU", "RTMIN", "KILL"] {
+        let mut recorder = Command::new(INTERLEAF);
+        recorder.args(["record", "-o", "t", "--", "sh", "-c", "echo > ../begun; exec sleep 60"]);
+        let mut recorder = recorder.current_dir(&folder).spawn().unwrap();
+        let begun = PathBuf::from(temporary("begun"));
+        while !begun.exists() {
+            assert_eq!(recorder.try_wait().unwrap(), None, "the recorder ended before it began");
+            thread::sleep(Duration::from_millis(2));
+        }
+        Command::new("kill").args([&format!("-{signal}"), &recorder.id().to_string()]).status().unwrap();
+        assert!(recorder.wait().unwrap().signal().is_some(), "{signal}");
+        assert_eq!(files_in(&folder), [""; 0], "{signal}");
+        fs::remove_file(begun).unwrap();
     }
-    thread::sleep(Duration::from_millis(50));
-    Command::new("kill").args(["-TERM", &recorder.id().to_string()]).status().unwrap();
-    assert_eq!(recorder.wait().unwrap().signal(), Some(15));
-    assert!(!partial.exists() && !PathBuf::from(&file).exists());
+}
+
+#[test]
+fn a_trace_that_outgrows_the_limit_of_files_is_an_error() {
+    if !may_record("a_trace_that_outgrows_the_limit_of_files_is_an_error") {
+        return;
+    }
+    let folder = empty_folder("outgrown");
+    let script = format!("ulimit -f 1; exec {INTERLEAF} record -o t -- sh -c 'ls -lR /etc | sort | wc -l'");
+    let output = Command::new("sh").args(["-c", &script]).current_dir(&folder).output().unwrap();
+    let said = refusal(&output);
+    assert!(said.contains("File too large"), "{said}");
+    assert_eq!(files_in(&folder), [""; 0]);
+    // The program's own limit ends it as ever.
+    let grown = format!("ulimit -f 1; exec head -c 5000 /dev/zero > {}", temporary("big"));
+    let output = run(&["record", "-o", &temporary("limited.trace"), "--", "sh", "-c", &grown]);
+    assert_eq!(output.status.code(), Some(128 + 25), "SIGXFSZ: {output:?}");
 }
 
 #[test]

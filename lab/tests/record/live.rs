@@ -152,6 +152,14 @@ fn pages_filled_without_an_exception_are_in_the_account_to_the_page() {
     let Some(recorded) = stunt("populate") else { return };
     let account = recorded.footer.account;
     assert_eq!((account.filled, account.refused), (256 + 64 + 128, 2), "{account:?}");
+    assert_eq!(account.filled_otherwise, 0);
+}
+
+#[test]
+fn pages_that_the_kernel_looks_up_by_hand_are_a_term_of_their_own() {
+    let Some(recorded) = stunt("by_hand") else { return };
+    let account = recorded.footer.account;
+    assert_eq!(account.filled_otherwise, 64, "{account:?}");
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn shipped_traces_are_whole_and_their_accounts_balance() {
     for path in shipped() {
         let (header, _, footer) = TraceReader::open(&path).unwrap().read_all().unwrap();
         assert_eq!((header.extent, footer.lost, footer.account.unexplained), (Extent::Whole, 0, 0));
+        assert_eq!(footer.account.filled_otherwise, 0);
         assert!(footer.processes.iter().all(|p| p.final_map), "{}", path.display());
     }
 }

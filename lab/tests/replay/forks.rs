@@ -215,6 +215,48 @@ fn a_fault_of_another_thread_is_excused_only_while_the_fork_is_under_way() {
 }
 
 #[test]
+fn a_fault_that_meets_the_copy_of_a_fork_before_its_event_is_excused_in_the_window_alone() {
+    // The page has a frame of this process alone, until a fork takes the right to write it.
+    let write_protected_at = |time_ns, tid| {
+        let met = Event { time_ns, tid, ..write(PID, AT, Cause::Protection) };
+        let first = Event { tid, ..write(PID, AT, Cause::Absent) };
+        let forked = Call {
+            sys: Sys::Clone,
+            args: [17, 0, 0, 0, 0, 0],
+            result: Some(i64::from(CHILD)),
+            start_ns: 10,
+            end_ns: 30,
+            file: None,
+        };
+        let task = Event { time_ns: 20, ..fork(PID, CHILD) };
+        let forked = Event { time_ns: 30, ..at(PID, Kind::Call(forked)) };
+        let mut events = vec![anonymous(2, AT), first, met, task, forked];
+        events.sort_by_key(|event| event.time_ns);
+        check(events)
+    };
+    let during = write_protected_at(15, PID + 1);
+    assert_eq!(
+        (during.unexplained, during.count_of(DifferenceKind::DuringFork)),
+        (0, 1),
+        "{}",
+        during.text()
+    );
+    let before = write_protected_at(9, PID + 1);
+    assert_eq!(
+        (before.unexplained, before.count_of(DifferenceKind::NoFault)),
+        (1, 1),
+        "no fork was under way"
+    );
+    let own = write_protected_at(15, PID);
+    assert_eq!(
+        (own.unexplained, own.count_of(DifferenceKind::NoFault)),
+        (1, 1),
+        "a thread waits for its fork"
+    );
+    assert!(write_protected_at(21, PID + 1).differences.is_empty(), "the copy is over");
+}
+
+#[test]
 fn memory_marked_for_it_is_left_out_or_wiped() {
     let (dont_fork, wiped) = (AT, AT - 0x1000);
     let report = check(vec![

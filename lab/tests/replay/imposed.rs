@@ -113,3 +113,82 @@ fn a_place_that_differs_is_excused_by_calls_beside_it_however_many_events_lie_be
     let report = check(events);
     assert_eq!((report.unexplained, report.count_of(DifferenceKind::Meanwhile)), (0, 1), "{}", report.text());
 }
+
+#[test]
+fn pages_that_were_removed_from_shared_memory_are_absent_for_every_process() {
+    let (at, child) = (TOP - 0x3000, PID + 1);
+    let touch = |pid, page: u64| {
+        let touched = fault(at + (page << 12), Access::Read, Cause::Absent);
+        Event { pid, tid: pid, ..touched }
+    };
+    let remove = call(Sys::Madvise, [at, 0x1000, 9, 0, 0, 0], 0);
+    let forked = super::at(PID, Kind::Task(NewTask { tid: child, flags: 17 }));
+    let map = mmap_with(0x21, 2, at);
+    let mut events = vec![map, touch(PID, 0), touch(PID, 1), forked, touch(child, 0), touch(child, 1)];
+    events.extend([remove, touch(PID, 0), touch(child, 0)]);
+    let report = check(events.clone());
+    assert_eq!(
+        (report.unexplained, report.count_of(DifferenceKind::ImposedPage)),
+        (0, 2),
+        "{}",
+        report.text()
+    );
+    events.push(touch(PID, 1));
+    assert_eq!(check(events).count_of(DifferenceKind::NoFault), 1, "a page beside it was not removed");
+}
+
+#[test]
+fn what_a_seal_refuses_is_imposed_and_no_other_refusal() {
+    let at = TOP - 0x3000;
+    let refused = |sys, args| call(sys, args, -1);
+    let end = || exit(vec![private(at, 2)]);
+    let seal = call(Sys::Mseal, [at, 0x1000, 0, 0, 0, 0], 0);
+    let report = check(vec![
+        anonymous(2, at),
+        seal.clone(),
+        refused(Sys::Munmap, [at, 0x1000, 0, 0, 0, 0]),
+        refused(Sys::Mprotect, [at, 0x2000, 1, 0, 0, 0]),
+        refused(Sys::Madvise, [at, 0x1000, DONTNEED, 0, 0, 0]),
+        refused(Sys::Mmap, [at, 0x1000, 3, 0x32, u64::MAX, 0]),
+        end(),
+    ]);
+    assert!(report.differences.is_empty(), "{}", report.text());
+    assert!(ways(&report).contains(&(Sys::Munmap, Way::Imposed)));
+    let beside = refused(Sys::Munmap, [at + 0x1000, 0x1000, 0, 0, 0, 0]);
+    let report = check(vec![anonymous(2, at), seal, beside, exit(vec![private(at, 1)])]);
+    assert_eq!((report.unexplained, report.count_of(DifferenceKind::Answer)), (1, 1), "{}", report.text());
+}
+
+#[test]
+fn a_limit_that_the_program_sets_explains_refusals_after_it_and_in_its_children() {
+    const NOTHING: i64 = -12;
+    let refused = |pid| {
+        let refused = call(Sys::Mmap, [0, 0x20_0000, 3, 0x22, u64::MAX, 0], NOTHING);
+        Event { pid, tid: pid, ..refused }
+    };
+    let limit = call(Sys::Prlimit64, [0, 2, 0x7fff_0000, 0, 0, 0], 0);
+    let after = check(vec![limit.clone(), refused(PID)]);
+    assert_eq!((after.unexplained, after.count_of(DifferenceKind::Limit)), (0, 1), "{}", after.text());
+    let before = check(vec![refused(PID), limit.clone()]);
+    assert_eq!((before.unexplained, before.count_of(DifferenceKind::Answer)), (1, 1));
+    let forked = |child| super::at(PID, Kind::Task(NewTask { tid: child, flags: 17 }));
+    let children = check(vec![forked(PID + 1), limit, forked(PID + 2), refused(PID + 1), refused(PID + 2)]);
+    let counts = (children.count_of(DifferenceKind::Answer), children.count_of(DifferenceKind::Limit));
+    assert_eq!(counts, (1, 1), "the child that was made before has no limit");
+}
+
+#[test]
+fn a_hint_below_the_lowest_counts_as_that() {
+    let hinted = |settings: &[(&str, &str)], result| {
+        let mut header = header();
+        header.host.settings = settings.iter().map(|&(name, text)| (name.into(), text.into())).collect();
+        let events = vec![call(Sys::Mmap, [12345, 0x1000, 3, 0x22, u64::MAX, 0], result)];
+        Replay::of(header, events).unwrap().check(Path::Speculative, |_| ()).unwrap()
+    };
+    let allowed = ("/proc/sys/vm/mmap_min_addr", "4096");
+    let recorded = hinted(&[allowed, ("lowest hint", "65536")], 0x1_0000);
+    assert!(recorded.differences.is_empty(), "{}", recorded.text());
+    assert!(hinted(&[allowed], 0x1_0000).differences.is_empty(), "what most kernels are built with");
+    assert!(hinted(&[allowed, ("lowest hint", "4096")], 0x3000).differences.is_empty());
+    assert_eq!(hinted(&[allowed, ("lowest hint", "4096")], 0x1_0000).unexplained, 1);
+}

@@ -13,9 +13,12 @@ mod accounting;
 mod forks;
 mod hostile;
 mod huge;
+mod huge_calls;
+mod huge_sizes;
 mod imposed;
 mod partial;
 mod segments;
+mod threads;
 
 fn shipped(name: &str) -> Replay {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces").join(name);

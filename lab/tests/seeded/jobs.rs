@@ -34,6 +34,13 @@ impl UnitCounts {
     }
 }
 
+/// What a caller tells of that many helpers.
+fn spent_on(helpers: u32) -> Spent {
+    let mut spent = Spent::default();
+    spent.helpers = helpers;
+    spent
+}
+
 /// Plays `caller` on CPU 0 and helpers on all others of `nr_cpus`, for every seed, and says how many helpers
 /// came in all.
 fn with_helpers(nr_cpus: u32, seeds: Range<u64>, caller: fn(&SeededPool<'_>, u64) -> Spent) -> u64 {
@@ -102,7 +109,7 @@ fn an_error_is_undone_and_told_whatever_the_seed() {
         });
         assert_eq!(workers.run(&job.undo(&undo)), Err(Failed::Error(bad)));
         assert!(counts.all_are(0), "seed {seed}");
-        Spent { helpers: 1, ..Spent::default() }
+        spent_on(1)
     });
     assert_eq!(came, 600);
 }
@@ -177,7 +184,7 @@ fn an_ordered_queue_finishes_in_order_whatever_the_seed_while_its_cpus_change_an
         let log = log.into_inner().unwrap();
         assert!(log.iter().map(|&(item, _)| item).eq(1000..1000 + items), "seed {seed}: {log:?}");
         let helpers = log.iter().filter(|&&(_, cpu)| cpu != 0).count() as u32;
-        Spent { helpers, ..Spent::default() }
+        spent_on(helpers)
     });
     assert!(by_helpers > 2000, "{by_helpers}");
 }

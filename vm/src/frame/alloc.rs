@@ -100,7 +100,7 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// As [`alloc_zeroed_folio`](Self::alloc_zeroed_folio), zeroed in parts where it has [`Order::HUGE`] and
-    /// a helper is idle. The caller may hold sleeping locks, and no spin lock.
+    /// a helper may come. The caller may hold sleeping locks, and no spin lock.
     pub(crate) fn alloc_zeroed_folio_by(
         &self,
         placement: FramePlacement,

@@ -12,6 +12,7 @@ use core::fmt;
 
 /// Recounted numbers of frames, by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct FrameCounts {
     /// Frames in free blocks.
     pub free: u64,

@@ -1,12 +1,12 @@
 //! Work on a large block in parts: zeroing and copying, by helpers where there are any.
 //!
 //! A block of 2 MiB takes as long to zero as hundreds of faults, so whoever asks for one waits. Idle CPUs
-//! take parts of it, the caller works too: it never waits for more than the part that a helper has begun.
+//! take parts of it, the caller works too: at the end it waits for no more than the parts that helpers have
+//! begun, who are not preempted meanwhile, however low their priority is.
 //! (Linux: padata's multithreaded jobs; its own huge pages are zeroed by the faulting CPU.)
 
 use super::Memory;
 use crate::machine::Machine;
-use crate::sync::PreemptGuard;
 use crate::units::{Order, Pfn};
 use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
@@ -38,12 +38,10 @@ impl<M: Machine> Memory<'_, M> {
             return each(0..nr);
         };
         let job = Job::new(0..nr, |chunk: &Chunk<'_>| {
-            // A hundred microseconds at most: a helper that is preempted would keep a fault waiting.
-            let _stay = (order == Order::HUGE).then(PreemptGuard::<M::Cpu>::new);
             each(chunk.range());
             Ok::<(), Infallible>(())
         });
-        let job = job.min_chunk(PARTS_AT_ONCE).max_helpers((nr / PARTS_A_HELPER) as u32 - 1);
+        let job = job.min_chunk(PARTS_AT_ONCE).max_helpers((nr / PARTS_A_HELPER) as u32 - 1).unpreempted();
         if workers.run(&job.on_nodes(self.helper_nodes(self.node_of(pfn)))).is_err() {
             // A helper panicked: its parts are not known.
             each(0..nr);

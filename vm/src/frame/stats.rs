@@ -7,6 +7,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 
 /// Counters of a memory. Exact while no CPU allocates or frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// Frames that the zones manage.
     pub managed: u64,

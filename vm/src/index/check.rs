@@ -7,6 +7,7 @@ use crate::sync::ReadGuard;
 
 /// Numbers of items, nodes and levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IndexStats {
     /// Number of items.
     pub items: usize,

@@ -197,9 +197,11 @@ pub trait Format: Sized + 'static {
     const SIGN_EXTENDED: bool = true;
     /// Whether a TLB may keep a translation that refuses an access, and go on to refuse it after the entry
     /// allows it. Then a fault that gives an entry more rights, or finds that it has them, flushes the page
-    /// on the CPU it runs on; no other CPU is asked to, each learns of them by a fault of its own. Where
-    /// false, a refused access makes the TLB drop what it has of the page. What decodes as `Absent` or
-    /// `Marker` is never kept.
+    /// on the CPU it runs on; no other CPU is asked to, each learns of them by a fault of its own. Such a TLB
+    /// may also keep that an entry was `Absent` or a `Marker` (RISC-V without Svvptc): a fault that fills
+    /// the entry flushes nothing, so the access may fault once more, and that fault finds the rights and
+    /// flushes. Where false, a refused access makes the TLB drop what it has of the page, and what decodes as
+    /// `Absent` or `Marker` is never kept.
     const REMEMBERS_REFUSALS: bool;
 
     /// Whether a leaf may be [by table](LeafKind::BY_TABLE): a pointer to a table bears rights that hold for

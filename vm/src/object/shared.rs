@@ -37,6 +37,7 @@ struct ObjectCounts {
 
 /// What the reserved pool has to do with one object of shared memory, in huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct SharedPoolCounts {
     /// Those that it has, whether an entry maps them or not.
     pub filled: u64,

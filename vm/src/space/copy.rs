@@ -191,7 +191,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             return Ok(Some(Source::Zeros));
         }
         // The entry keeps the frame, so a reference is refused only where the count would overflow.
-        let frame = vm.memory.try_get(pfn).ok_or(Fallback::VmaNotSupported)?;
+        let frame = vm.memory.try_get(pfn).ok_or(Fallback::NoMemory)?;
         Ok(Some(Source::Frame(frame)))
     }
 }

@@ -23,15 +23,22 @@ impl<M: Machine> LockedTable<'_, M> {
     }
 
     /// Maps frames by leaves of the last level in slots that follow each other, from `first` on, and are
-    /// absent.
+    /// absent. They are no groups of contiguous leaves where a CPU `may_have_cached` a translation of one of
+    /// the pages: it would hold two sizes for it (P9).
     ///
     /// # Panics
     /// Where the table is not of the last level or has not as many slots, or the frames are of another
     /// memory.
     #[track_caller]
-    pub(crate) fn install_parts(&mut self, first: usize, parts: FolioParts<'_, M>, bits: LeafBits) {
+    pub(crate) fn install_parts(
+        &mut self,
+        first: usize,
+        parts: FolioParts<'_, M>,
+        bits: LeafBits,
+        may_have_cached: bool,
+    ) {
         debug_assert!(self.are_absent(first, parts.len() as usize), "something is mapped there");
-        let hint = hint_of(&parts);
+        let hint = if may_have_cached { 0 } else { hint_of(&parts) };
         for (slot, frame) in (first..).zip(parts) {
             self.install_with(slot, frame, bits, hint);
         }

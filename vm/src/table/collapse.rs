@@ -103,6 +103,9 @@ impl<M: Machine> Table<'_, '_, M> {
     }
 }
 
+/// References to frames of pages that are to be copied, with their slots.
+type FramesToCopy<'t, M, const N: usize> = [Option<(usize, FrameRef<'t, M>)>; N];
+
 /// Why a page cannot be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotFrozen {
@@ -165,25 +168,28 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// slots. Nobody writes to these frames, nor frees them, as long as there are the references: who would
     /// make one exclusive again finds that it is not the only one (`try_make_exclusive`), and copies. Moves
     /// `from` on.
+    ///
+    /// # Errors
+    /// [`NotFrozen::Referenced`]: a frame has as many references as can be counted.
     pub(crate) fn shared_frames<const N: usize>(
         &self,
         from: &mut usize,
         folio: &PartialFolio<'_, M>,
-    ) -> [Option<(usize, FrameRef<'t, M>)>; N] {
+    ) -> Result<FramesToCopy<'t, M, N>, NotFrozen> {
         let memory = self.table.tree.memory;
-        let mut next = || {
-            while let Some(slot) = folio.next_wanted(*from) {
-                *from = slot + 1;
-                // The entry keeps the frame as long as the table is locked.
-                if let Some((leaf, false)) = self.leaf_and_whether_exclusive(slot)
-                    && let Some(frame) = memory.try_get(leaf.pfn)
-                {
-                    return Some((slot, frame));
-                }
+        let mut frames = [const { None }; N];
+        let mut free = frames.iter_mut();
+        while let (false, Some(slot)) = (free.len() == 0, folio.next_wanted(*from)) {
+            *from = slot + 1;
+            let Some((leaf, false)) = self.leaf_and_whether_exclusive(slot) else { continue };
+            // The entry keeps the frame as long as the table is locked, so it is refused for one reason only.
+            let frame = memory.try_get(leaf.pfn);
+            if frame.is_none() && mutant!("collapse.refused-reference-skipped") {
+                continue;
             }
-            None
-        };
-        core::array::from_fn(|_| next())
+            *free.next().expect("one is left") = Some((slot, frame.ok_or(NotFrozen::Referenced)?));
+        }
+        Ok(frames)
     }
 
     /// The leaf of user memory in `slot`, and whether its frame is exclusive.

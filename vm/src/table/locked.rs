@@ -128,7 +128,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Maps the frame by a leaf of the last level in a slot that is not present for the hardware.
     ///
     /// # Panics
-    /// Where the table is not of the last level, or the frame is of another memory.
+    /// Where the table is not of the last level, the frame is of another memory, or the slot has one of a
+    /// group of [contiguous leaves](Format::CONTIGUOUS).
     #[inline(always)]
     #[track_caller]
     pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
@@ -148,7 +149,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Maps the zero page, never to write, in a slot that is not present for the hardware.
     ///
     /// # Panics
-    /// Where the table is not of the last level.
+    /// Where the table is not of the last level, or the slot has one of a group of [contiguous
+    /// leaves](Format::CONTIGUOUS).
     #[inline(always)]
     #[track_caller]
     pub fn install_zero(&mut self, slot: usize, bits: LeafBits) {
@@ -236,6 +238,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// As [`put`](Self::put), of the word of an entry.
     #[inline(always)]
     fn put_word(&mut self, slot: usize, word: u64) {
+        // A leaf of a group is not overwritten by itself: the rest would be unfolded with it.
+        assert!(!self.is_contiguous(slot), "a leaf of a group is in the slot");
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
         let (used, part) = (self.meta.used_parts(), 1 << (slot / PART));
         if used & part == 0 && !mutant!("table.use-not-noted") {

@@ -89,7 +89,10 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
     }
 
     /// Maps `frames`, which were given, from page `at` on, by pages of one size, with these rights and the
-    /// cache type of what was given. Marked as used, so that no walker has to write the entries.
+    /// cache type of what was given. Marked as used, so that no walker has to write the entries. Nothing is
+    /// flushed: where a TLB may remember that nothing was there
+    /// ([`Format::REMEMBERS_REFUSALS`](crate::machine::Format::REMEMBERS_REFUSALS)), an access to what is new
+    /// may fault until the page is flushed on that CPU.
     ///
     /// # Errors
     /// As [`MapError`] says. What was mapped before an error is unmapped again.

@@ -103,7 +103,7 @@ impl<'a, 'm, M: Machine> GatherParts<'a, 'm, M> {
             // Huge leaves that others have too: sweeps leave base pages that a list cannot hold in their
             // slots.
             drop(joined);
-            part.flush();
+            part.flush_now();
             joined = self.joined.lock();
         }
         joined.hull = hull_of(joined.hull, core::mem::take(&mut part.hull));

@@ -47,6 +47,7 @@ pub struct Shootdown<'m, C: Cpu> {
 
 /// How often CPUs did something, all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ShootdownStats {
     /// Interrupts sent to flush, counted once for each target.
     pub sent: u64,

@@ -54,6 +54,7 @@ bitflags! {
 
 /// Advice (madvise) that is kept in the flags of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FlagAdvice {
     /// No expectation about the order of reads.
     Normal,

@@ -8,6 +8,7 @@ use core::fmt;
 /// How a policy chooses among its nodes. The values are Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum PolicyMode {
     /// No policy of its own: near the CPU that faults.
     #[default]

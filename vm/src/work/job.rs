@@ -18,6 +18,7 @@ pub struct Job<'a, W> {
     pub(super) max_helpers: u32,
     pub(super) nodes: NodeMask,
     pub(super) is_for_helpers: bool,
+    pub(super) is_unpreempted: bool,
     pub(super) undo: Option<Undo<'a>>,
     pub(super) stop_if: Option<StopIf<'a>>,
 }
@@ -36,6 +37,7 @@ impl<'a, W> Job<'a, W> {
             max_helpers: u32::MAX,
             nodes: NodeMask::ALL,
             is_for_helpers: false,
+            is_unpreempted: false,
             undo: None,
             stop_if: None,
         }
@@ -66,6 +68,13 @@ impl<'a, W> Job<'a, W> {
     /// For work that CPUs of other nodes do better than the caller's.
     pub(crate) fn for_helpers(self, is_for_helpers: bool) -> Self {
         Self { is_for_helpers, ..self }
+    }
+
+    /// Helpers are not preempted while they are in the job, and leave it after a quarter of a millisecond
+    /// and the chunk under way: the caller never waits for a thread of low priority that others keep from
+    /// the CPU. The job's function is short for the minimum chunk, and does not sleep.
+    pub(crate) fn unpreempted(self) -> Self {
+        Self { is_unpreempted: true, ..self }
     }
 
     /// Sets the function that undoes the work of a job that fails, is cancelled or panics. The caller calls
@@ -145,6 +154,7 @@ impl<E: fmt::Debug + fmt::Display> core::error::Error for Failed<E> {}
 
 /// Cost of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Spent {
     /// Number of helpers that joined.
     pub helpers: u32,

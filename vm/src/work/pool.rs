@@ -87,7 +87,7 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     }
 
     /// Whether a helper of another CPU may join a job now; stale at once. Where none may, a caller that can
-    /// do its work at once need not cut it.
+    /// do its work at once need not cut it. Helpers at work in other jobs count too: one may be free soon.
     pub(crate) fn may_have_helper_racy(&self) -> bool {
         self.dispatch().nr_cpus() > 1 && self.dispatch().nr_available_racy() > 0
     }

@@ -14,6 +14,11 @@ pub const ALL: &[Mutation] = &[
         test: UNIT,
     },
     Mutation {
+        point: "collapse.refused-reference-skipped",
+        wrong: "a page whose frame has too many references becomes zeros",
+        test: UNIT,
+    },
+    Mutation {
         point: "collapse.pin-ignored",
         wrong: "the page of a frame that is being pinned gets another one",
         test: Model("loom_a_collapse_against_a_fast_pin_of_a_page_of_it"),

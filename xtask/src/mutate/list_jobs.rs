@@ -61,6 +61,11 @@ pub const ALL: &[Mutation] = &[
         wrong: "a helper that joins work for more notifies no other",
         test: Model("loom_a_helper_that_joins_notifies_the_next_one"),
     },
+    Mutation {
+        point: "dispatch.visit-preempted",
+        wrong: "a helper whose visit shall not be preempted is",
+        test: Unit("work::dispatch::tests"),
+    },
     Mutation { point: "dispatch.notify-relaxed", wrong: "a notification orders nothing", test: NOTIFIED },
     Mutation {
         point: "dispatch.notification-dropped",

@@ -45,6 +45,14 @@ pub const ALL: &[Mutation] = &[
         test: Lab("modelled", "contiguous::an_edit_of_a_part_makes_single_pages_of_the_groups_that_it_cuts"),
     },
     Mutation {
+        point: "contiguous.installed-before-flush",
+        wrong: "a block is a group while a TLB holds single pages of it",
+        test: Lab(
+            "seeded",
+            "contiguous_races::no_tlb_holds_a_block_beside_a_page_of_it_that_was_not_flushed",
+        ),
+    },
+    Mutation {
         point: "contiguous.used-lost",
         wrong: "leaves that were made single forget that they were used",
         test: Lab("modelled", "contiguous::a_leaf_made_single_was_used_if_any_of_its_group_was"),

@@ -50,6 +50,16 @@ fn the_reserved_pool_is_empty_but_where_the_line_says_so() {
 }
 
 #[test]
+fn base_pages_are_looked_for_as_linux_does_but_where_the_line_says_otherwise() {
+    let scan = |line| Options::parse(line).map(|options| (options.scan.pages, options.scan.sleep_ms));
+    assert_eq!(scan("count"), Ok((4096, 10_000)));
+    assert_eq!(scan("scan_sleep_millisecs=20 pages_to_scan=512"), Ok((512, 20)));
+    for wrong in ["pages_to_scan=", "pages_to_scan=-1", "scan_sleep_millisecs=soon"] {
+        assert_eq!(scan(wrong), Err(wrong));
+    }
+}
+
+#[test]
 fn nothing_is_a_command_line_too() {
     assert_eq!(Options::parse(""), Ok(Options::default()));
     assert_eq!(Options::parse("count --").unwrap().program, "");

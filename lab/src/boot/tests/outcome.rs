@@ -29,7 +29,7 @@ fn what_the_kernel_never_writes_is_no_verdict() {
     assert_eq!(value(PANIC, ""), Outcome::Panicked);
     assert_eq!(value(NOT_LOADED, ""), Outcome::NotLoaded);
     assert_eq!(value(LEAKED, ""), Outcome::Leaked);
-    assert_eq!(of(0, words), Outcome::Reset);
+    assert_eq!(of(0, words), Outcome::NoVerdict);
     assert_eq!(of(1, words), Outcome::Refused { reason: words.into() });
     for status in [2, 3, 0x1f, 0x20, 0x22, 0x24, 0xa1, 0xfd, 0xfe] {
         assert_eq!(of(status, words), Outcome::Odd { status, reason: words.into() });

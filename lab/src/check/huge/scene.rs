@@ -93,7 +93,8 @@ impl Scene {
         let entered = machine.enter(CpuId(0));
         let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
         let vm = vm.with_huge_pages(policy).with_huge_sizes(sizes).with_shared_huge_pages(self.shared);
-        let all = PoolCounts { total: self.pool, free: self.pool, reserved: 0, surplus: 0 };
+        let mut all = PoolCounts::default();
+        (all.total, all.free) = (self.pool, self.pool);
         assert_eq!(vm.resize_huge_pool(PageSize::Huge, self.pool), all);
         let before = vm.memory().check().expect("frames add up").allocated;
         let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");

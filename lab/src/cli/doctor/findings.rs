@@ -3,13 +3,11 @@
 //! Nothing here is needed for the library, its tests or the tour. A finding says what was seen, what lacks
 //! without it, and the command that helps.
 
-use crate::boot::image;
+use crate::boot::{image, probe};
 use crate::os::host_info::{HostInfo, first_line};
 use crate::os::{affinity, membarrier::Membarrier};
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::process::{Command, Stdio};
 
 /// Whether the machine has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -177,24 +175,11 @@ fn kvm() -> Finding {
     finding("kvm", good, found.unwrap_or_else(|why| why), "booting the kernel with --accel kvm", remedy)
 }
 
-/// Has the emulator create a machine on KVM, which it does not start. That /dev/kvm can be opened does not
-/// mean that it works, as inside of other virtual machines.
+/// Has the emulator run a guest on KVM. That /dev/kvm can be opened does not mean that it works, as inside of
+/// other virtual machines.
 fn qemu_with_kvm() -> Result<String, String> {
     let qemu = image::qemu().ok_or_else(image::no_qemu)?;
-    let words = ["-accel", "kvm", "-M", "q35", "-cpu", "host", "-m", "64M", "-S", "-display", "none"];
-    let mut command = Command::new(qemu);
-    command.args(words).args(["-nodefaults", "-no-user-config", "-monitor", "stdio"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
-    // Fails where the emulator has ended already, which its status says.
-    let _ = child.stdin.take().map(|mut monitor| monitor.write_all(b"quit\n"));
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    match words.lines().next() {
-        _ if output.status.success() => Ok("QEMU creates a machine on it".to_string()),
-        Some(line) => Err(format!("QEMU cannot use it: {line}")),
-        None => Err(format!("QEMU cannot use it: {}", output.status)),
-    }
+    probe::kvm_runs(&qemu).map(|()| "QEMU runs a guest on it".to_string())
 }
 
 #[cfg(test)]

@@ -18,3 +18,24 @@ fn every_command_has_a_description_and_takes_json() {
         assert!(json, "{} has no --json", command.get_name());
     }
 }
+
+/// Every page of help there is, by the command's name.
+fn help_pages(command: &mut clap::Command, pages: &mut Vec<(String, String)>) {
+    let name = command.get_bin_name().unwrap_or(command.get_name()).to_string();
+    pages.push((name.clone(), command.render_help().to_string()));
+    pages.push((name, command.render_long_help().to_string()));
+    command.get_subcommands_mut().for_each(|part| help_pages(part, pages));
+}
+
+#[test]
+fn help_fits_a_terminal_of_80_columns() {
+    let (mut line, mut pages) = (Line::command(), Vec::new());
+    line.build();
+    help_pages(&mut line, &mut pages);
+    assert!(pages.len() > 30);
+    for (name, page) in pages {
+        for row in page.lines() {
+            assert!(row.chars().count() <= 80, "{name} --help: {row}");
+        }
+    }
+}

@@ -24,6 +24,24 @@ fn what_is_explained_is_not_called_unexplained() {
     assert!(!text(&report(true, 0)).contains("unexplained"));
     assert!(text(&report(true, 0)).contains("5 recorded - 0 signalled + 2 not recorded"));
     assert!(text(&report(false, 3)).contains("unexplained 3"));
+    assert!(text(&report(false, 0)).contains("+ 2 filled\n"));
+    let mut by_hand = report(false, 0);
+    by_hand.account.filled_otherwise = 2;
+    assert!(text(&by_hand).contains("+ 0 filled + 2 filled by the kernel without an exception (futexes"));
+}
+
+#[test]
+fn a_slowdown_is_said_in_the_order_of_the_runs() {
+    let slowdown = Slowdown { runs: 5, bare_ns: 25_000_000, recorded_ns: 43_000_000, ratio: 1.72 };
+    let said = text(&Report { slowdown: Some(slowdown), ..report(false, 0) });
+    assert!(
+        said.contains("slowdown 1.720 (0.025 s bare, 0.043 s recorded, medians of 5 runs each)"),
+        "{said}"
+    );
+    assert_eq!(at_least_one("1"), Ok(1));
+    for refused in ["0", "-1", "many", ""] {
+        assert!(at_least_one(refused).is_err(), "{refused}");
+    }
 }
 
 #[test]

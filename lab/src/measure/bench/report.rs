@@ -16,6 +16,8 @@ pub struct Report {
     pub seed: u64,
     /// Whether the sizes were small; then times are not judged.
     pub small: bool,
+    /// Whether every benchmark was run, at full size.
+    pub whole: bool,
     /// What the machine itself costs, in this run.
     pub context: Vec<Figure>,
     /// What was asked for.
@@ -52,6 +54,7 @@ impl Report {
             setting: HostInfo::of_this_machine(),
             seed: options.seed,
             small: options.small,
+            whole: filter.is_none() && !options.small,
             context: Vec::new(),
             figures: Vec::new(),
             garbage: Vec::new(),
@@ -79,28 +82,45 @@ impl Report {
 
     /// The names of the figures with this verdict.
     pub fn with_verdict(&self, verdict: Verdict) -> Vec<&'static str> {
-        let figures = self.context.iter().chain(&self.figures);
-        figures.filter(|f| f.verdict == Some(verdict)).map(|f| f.name).collect()
+        self.all().filter(|f| f.verdict == Some(verdict)).map(|f| f.name).collect()
     }
 
-    /// Fails if a bar is missed. What cannot be told is said, and no failure.
+    /// Fails if a bar is missed, if a count cannot tell, or if more than a tenth of the bars of a whole run
+    /// cannot be told. Else what cannot be told is said, and no failure.
     ///
     /// # Errors
-    /// The names of the figures that miss their bars.
+    /// The names of the figures that miss their bars, or cannot tell and must.
     pub fn check(&self) -> Result<(), Failure> {
         let missed = self.with_verdict(Verdict::No);
-        if missed.is_empty() {
-            return Ok(());
+        let open = self.with_verdict(Verdict::CannotTell);
+        if !missed.is_empty() {
+            let (names, open) = (missed.join(", "), open.len());
+            return fail(format!("{} of the bars missed: {names}; {open} cannot be told", missed.len()));
         }
-        let open = self.with_verdict(Verdict::CannotTell).len();
-        let line =
-            format!("{} of the bars missed: {}; {open} cannot be told", missed.len(), missed.join(", "));
-        Err(Failure::check(line))
+        let is_open_count = |f: &&Figure| f.samples == 1 && f.verdict == Some(Verdict::CannotTell);
+        let counts: Vec<_> = self.all().filter(is_open_count).map(|f| f.name).collect();
+        if !counts.is_empty() {
+            return fail(format!("counts that cannot be told, as no count may: {}", counts.join(", ")));
+        }
+        let judged = self.all().filter(|f| f.verdict.is_some()).count();
+        if self.whole && open.len() * OPEN_MOST_OF > judged {
+            let (most, names) = (judged / OPEN_MOST_OF, open.join(", "));
+            return fail(format!(
+                "{} of {judged} bars cannot be told, at most {most} may: {names}",
+                open.len()
+            ));
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Figure> {
+        self.context.iter().chain(&self.figures)
     }
 
     /// The report as text.
     pub fn text(&self) -> String {
-        let mut text = format!("machine  {}\nseed     {}\n\n", self.setting.line(), self.seed);
+        let mut text = format!("machine  {}, {}\n", self.setting.line(), self.setting.power_line());
+        text += &format!("seed     {}\n\n", self.seed);
         if !self.context.is_empty() {
             text += &format!("what this machine costs, in this run\n{}\n", figures_table(&self.context));
         }
@@ -143,6 +163,13 @@ impl Report {
             yes + open + no
         )
     }
+}
+
+/// One of so many bars of a whole run may be one that cannot be told.
+const OPEN_MOST_OF: usize = 10;
+
+fn fail(line: String) -> Result<(), Failure> {
+    Err(Failure::check(line))
 }
 
 /// How often a benchmark is measured again, each time with twice the pairs.

@@ -2,7 +2,7 @@
 //!
 //! Counts: the frames, faults and tables of a program of the seed that reads 200 MB; the tables of 8 GB that
 //! were read, beside the 16 MB that Linux keeps for as much (it puts a table aside for each huge entry), and
-//! the faults of a program that compares two halves of 4 GB, both with the huge zero page and with one table
+//! the faults of a memcmp of two halves of 4 GB, both with the huge zero page and with one table
 //! of small zero pages in its place, which is a frame of the machine's and no program's; and what a warm
 //! round misses with either, by the model of `interleaf zero`.
 
@@ -40,7 +40,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let small = measure(Program::Read, ZeroPage::Small, touched)?;
     let large = options.size(8 * GIB, GIB);
     let [tables, tables_virtual] = each(|kind| Ok(measure(Program::Read, kind, large)?.table_bytes))?;
-    let [compare, compare_virtual] = each(|kind| Ok(measure(Program::BytePerPage, kind, large)?.faults))?;
+    let compared = options.size(8 * GIB, 256 * MIB);
+    let [compare, compare_virtual] = each(|kind| Ok(measure(Program::Compare, kind, compared)?.faults))?;
     let LibraryRow { frames, faults, table_bytes, .. } = read;
     let nr_tables = (table_bytes / PAGE) as f64;
     Ok(vec![
@@ -64,8 +65,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         .with_bar(Bar::AtMost(3.0)),
         tables_of("zero.tables_8g", tables, large, options),
         tables_of("zero.tables_8g_virtual", tables_virtual, large, options),
-        faults_of("zero.compare_faults", compare, large),
-        faults_of("zero.compare_faults_virtual", compare_virtual, large),
+        faults_of("zero.compare_faults", compare, compared),
+        faults_of("zero.compare_faults_virtual", compare_virtual, compared),
         misses("zero.misses_compare", Pattern::CompareHalves, large),
         misses("zero.misses_touch", Pattern::BytePerPage, large),
     ])

@@ -75,17 +75,23 @@ pub struct Geometry {
     pub l1: CacheSize,
     /// Last level.
     pub llc: CacheSize,
-    /// Entries of the TLB for pages of 4 KiB and of 2 MiB, four of which have one index.
+    /// Bytes of a line, of both caches.
+    pub line: u64,
+    /// Entries of the TLB for pages of 4 KiB and of 2 MiB.
     pub tlb: [usize; 2],
+    /// Entries of the TLB that have one index.
+    pub tlb_ways: usize,
 }
 
 impl Geometry {
-    /// 32 KiB of 8 ways, and 24 MiB of 24 ways for all cores, as the seed's processors have them; 512 entries
-    /// for small pages, and 32 for large ones.
+    /// 32 KiB of 8 ways, and 24 MiB of 24 ways for all cores, as the seed's processors have them, with lines
+    /// of 64 bytes; 512 entries for small pages, and 32 for large ones, of 4 ways.
     pub const SEED: Self = Self {
         l1: CacheSize { bytes: 32 << 10, ways: 8 },
         llc: CacheSize { bytes: 24 << 20, ways: 24 },
+        line: LINE,
         tlb: [512, 32],
+        tlb_ways: 4,
     };
 }
 
@@ -120,7 +126,7 @@ struct Model {
 impl Model {
     fn new(kind: ZeroPage, geometry: Geometry) -> Self {
         let (l1, llc) = (Cache::new(geometry.l1), Cache::new(geometry.llc));
-        let tlb = Cache::of_entries(geometry.tlb[usize::from(kind.is_huge())], 4);
+        let tlb = Cache::of_entries(geometry.tlb[usize::from(kind.is_huge())], geometry.tlb_ways);
         Self { kind, l1, llc, tlb }
     }
 

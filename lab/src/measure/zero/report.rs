@@ -56,11 +56,11 @@ const WORDS: &str = "  Resident is counted as Linux counts it: zero pages are no
 impl Report {
     /// As text, with the machine.
     pub fn text(&self) -> String {
-        let Geometry { l1, llc, tlb } = self.geometry;
+        let Geometry { l1, llc, line, tlb, tlb_ways } = self.geometry;
         format!(
             "{}\n\nReal times on this host, the fastest of {} rounds\n{}\n\
              Misses of a warm round over {}, for 1 000 accesses: a model of {} and {} ways, {} and {} ways,\n\
-             a TLB of {} small and {} huge pages\n{}\n{}\n\
+             lines of {line} bytes, a TLB of {} small and {} huge pages and {tlb_ways} ways\n{}\n{}\n\
              Programs on our address space: {} read once, {} compared\n{}\n{}{SEED}{WORDS}",
             self.setting.line(),
             self.rounds,

@@ -2,7 +2,10 @@
 //!
 //! Three independent counts: the exceptions recorded, the kernel's counter of exceptions
 //! that were resolved (it writes no records, so it cannot lose any), and `minflt + majflt` of every process,
-//! which also has the pages that the kernel filled in without an exception.
+//! which also has the pages that the kernel filled in without an exception: for a call that asks for that
+//! (populate, mlock, exec's arguments), or for one that needs the page itself, which it then looks up and
+//! faults in by hand (a futex in a page that a fork has shared, direct I/O, pages pinned for a device or a
+//! pipe).
 
 use crate::trace::calls::Sys;
 use crate::trace::event::{Event, Kind, Mode};
@@ -78,7 +81,8 @@ impl ProcessCounts {
         // What kernel mode did was not recorded, so nothing can be said of it.
         let invented_matters = outside.extent == Extent::Whole;
         let missing = recorded as i64 - (completed + signalled + refused) as i64;
-        let invented = counted as i64 - completed as i64 - filled.min(filled_at_most) as i64;
+        let invented = counted as i64 - completed as i64 - filled as i64;
+        let filled_otherwise = if invented_matters { filled.saturating_sub(filled_at_most) } else { 0 };
         Account {
             recorded,
             before_exec: self.before_exec,
@@ -88,6 +92,7 @@ impl ProcessCounts {
             counted,
             filled,
             filled_at_most,
+            filled_otherwise,
             unexplained: if missing != 0 || !invented_matters { missing } else { invented },
         }
     }

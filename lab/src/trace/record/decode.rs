@@ -7,7 +7,7 @@
 use super::Refusal;
 use super::raw::{Raw, What};
 use super::tracepoint::{Field, Tracepoint};
-use crate::trace::calls::{PRCTL_KEPT, Sys};
+use crate::trace::calls::{Sys, is_kept};
 use crate::trace::event::{Access, Cause, Fault, Mode, NewTask};
 use perf_event_open_sys::bindings as kernel;
 
@@ -16,6 +16,8 @@ use perf_event_open_sys::bindings as kernel;
 pub enum Said {
     /// Something happened.
     Raw(Raw),
+    /// A task calls ptrace, which is no event of a trace.
+    Ptrace,
     /// Number of records that did not fit the ring buffer.
     Lost(u64),
     /// Nothing of interest.
@@ -68,6 +70,9 @@ impl Points {
     }
 }
 
+/// The number of ptrace, which is watched for and not kept.
+pub(super) const PTRACE: u64 = libc::SYS_ptrace as u64;
+
 const TASK_AT: usize = 8;
 const TIME_AT: usize = 16;
 const BODY_AT: usize = 24;
@@ -95,7 +100,11 @@ fn sample(samples: &Samples, record: &[u8]) -> Result<Said, String> {
         Samples::Tracepoints(points) => {
             let size = number(record, BODY_AT, 4)? as usize;
             let body = record.get(BODY_AT + 4..).and_then(|b| b.get(..size));
-            tracepoint(points, body.ok_or("a tracepoint's record is cut")?)?
+            let body = body.ok_or("a tracepoint's record is cut")?;
+            if calls_ptrace(points, body)? {
+                return Ok(Said::Ptrace);
+            }
+            tracepoint(points, body)?
         }
     };
     let (pid, tid) = (number(record, TASK_AT, 4)? as u32, number(record, TASK_AT + 4, 4)? as u32);
@@ -127,6 +136,12 @@ fn tracepoint(points: &Points, body: &[u8]) -> Result<Option<What>, String> {
     })
 }
 
+fn calls_ptrace(points: &Points, body: &[u8]) -> Result<bool, String> {
+    let (id, number_at, _) = points.enter;
+    Ok(number(body, 0, 2)? == u64::from(id)
+        && number(body, number_at.offset, number_at.size.min(8))? == PTRACE)
+}
+
 fn enter(body: &[u8], call: u64, args_at: Field) -> Result<Option<What>, String> {
     let Some(sys) = Sys::from_number(call) else { return Ok(None) };
     let mut args = [0; 6];
@@ -134,11 +149,6 @@ fn enter(body: &[u8], call: u64, args_at: Field) -> Result<Option<What>, String>
         *arg = number(body, args_at.offset + 8 * i, 8)?;
     }
     Ok(is_kept(sys, &args).then_some(What::Enter(sys, args)))
-}
-
-/// Whether a call with these arguments belongs in a trace.
-pub fn is_kept(sys: Sys, args: &[u64; 6]) -> bool {
-    sys != Sys::Prctl || PRCTL_KEPT.contains(&args[0])
 }
 
 /// What the processor's error code says (bits: 0 present, 1 write, 4 fetch).

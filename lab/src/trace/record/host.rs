@@ -1,7 +1,8 @@
 //! The facts about this machine that a trace's header keeps.
 
+use crate::os::memory::lowest_hint;
 use crate::os::process::{soft_limit, system_number};
-use crate::trace::header::{Host, Limits};
+use crate::trace::header::{Host, LOWEST_HINT, Limits};
 use std::fs;
 
 const SETTINGS: [&str; 14] = [
@@ -27,6 +28,8 @@ pub fn host() -> Host {
     let [release, version] = ["osrelease", "version"].map(|n| read(&format!("/proc/sys/kernel/{n}")));
     let names = SETTINGS.iter().map(ToString::to_string).chain(sizes_of_huge_pages());
     let settings = names.filter_map(|path| Some((path.clone(), read(&path)?)));
+    let hint = lowest_hint().map(|at| (LOWEST_HINT.to_string(), at.to_string()));
+    let settings = settings.chain(hint);
     let page_bytes = system_number(libc::_SC_PAGESIZE);
     Host {
         kernel: format!("{} {}", release.unwrap_or_default(), version.unwrap_or_default()),

@@ -5,7 +5,7 @@
 //! resolved, which need no ring buffer and cannot lose any: the independent count for the account.
 
 use super::Refusal;
-use super::decode::{Points, Samples};
+use super::decode::{PTRACE, Points, Samples};
 use super::host::cpus_online;
 use super::privilege;
 use super::tracepoint::ensure_tracefs;
@@ -105,7 +105,8 @@ fn map_ring(mut event: PerfEvent, bytes: &mut usize) -> Result<Ring, Refusal> {
 }
 
 fn filter() -> CString {
-    let terms: Vec<_> = Sys::ALL.iter().map(|&sys| format!("id == {}", sys as u16)).collect();
+    let numbers = Sys::ALL.iter().map(|&sys| sys as u64).chain([PTRACE]);
+    let terms: Vec<_> = numbers.map(|number| format!("id == {number}")).collect();
     CString::new(terms.join(" || ")).unwrap_or_default()
 }
 

@@ -7,12 +7,11 @@
 //! The final map of a process is read at the last of its threads' exit stops: there every thread has stopped
 //! running the program for good, and the memory is still whole.
 
-use super::decode::is_kept;
 use super::procfs;
 use super::raw::{Raw, What};
 use crate::os::process::monotonic_ns;
 use crate::os::ptrace::{self, CallStop, Calls, Change, Making, PtraceStop};
-use crate::trace::calls::Sys;
+use crate::trace::calls::{Sys, is_kept};
 use crate::trace::event::{NewTask, ProcessExit, Signal, Started};
 use crate::trace::header::ProcessCount;
 use std::collections::HashMap;

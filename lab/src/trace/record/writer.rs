@@ -23,6 +23,9 @@ use std::io::Write;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 const SLEEP_MS: i32 = 50;
+/// A task has one tracer, which is the recorder.
+const PTRACE_FAILS: &str = "a recorded task calls ptrace, which fails as the recorder traces all tasks: \
+debuggers do not work in a recording, and a task that stops for one stays stopped";
 
 /// Called from time to time with the number of events written.
 pub type Progress<'a> = Box<dyn FnMut(u64) + Send + 'a>;
@@ -60,6 +63,8 @@ struct State<W: Write> {
     order: Order,
     process_counts: ProcessCounts,
     lost: u64,
+    /// Whether [`PTRACE_FAILS`] was said.
+    warned: bool,
     start_ns: u64,
     trace: TraceWriter<W>,
 }
@@ -70,7 +75,7 @@ impl<W: Write> Writing<'_, W> {
         let Writing { samples, mut rings, tracer, trace, start_ns, mut progress } = self;
         let merge = Merge::new(rings.len() + 1);
         let (order, process_counts) = (Order::default(), ProcessCounts::default());
-        let mut state = State { merge, order, process_counts, lost: 0, start_ns, trace };
+        let mut state = State { merge, order, process_counts, lost: 0, warned: false, start_ns, trace };
         let mut looked_ns = 0;
         loop {
             let (before_ns, looking_ns) = (looked_ns, monotonic_ns());
@@ -121,6 +126,11 @@ impl<W: Write> State<W> {
                 self.process_counts.before_exec += u64::from(matches!(raw.what, What::Fault(_)));
             }
             Said::Raw(raw) => self.merge.push(cpu, raw).map_err(late)?,
+            Said::Ptrace if !self.warned => {
+                self.warned = true;
+                eprintln!("interleaf: {PTRACE_FAILS}");
+            }
+            Said::Ptrace => {}
             Said::Lost(lost) => self.lost += lost,
             Said::Nothing => {}
         }

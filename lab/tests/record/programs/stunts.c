@@ -1,10 +1,12 @@
 /* What a recorder can trip over, one stunt for each word on the command line. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +77,21 @@ static void kernel_writes(void)
             _exit(9);
 }
 
+/* The kernel looks up 64 untouched pages, which it lends to a pipe: no exception. */
+static void by_hand(void)
+{
+    static char full[4 * 4096];
+    char *map = mmap(NULL, 64 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int pipes[2];
+    if (madvise(map, 64 * 4096, MADV_NOHUGEPAGE), pipe(pipes))
+        _exit(9);
+    for (int page = 0; page < 64; page += 4) {
+        struct iovec four = { map + page * 4096, sizeof full };
+        if (vmsplice(pipes[1], &four, 1, 0) != sizeof full || read(pipes[0], full, sizeof full) != sizeof full)
+            _exit(9);
+    }
+}
+
 /* The first thread leaves before the second. */
 static void *late(void *unused) { usleep(20000); return unused; }
 static void first_leaves(void)
@@ -125,7 +142,7 @@ int main(int count, char **words)
     struct { const char *name; void (*run)(void); } stunts[] = {
         { "exec_from_thread", exec_from_thread }, { "spawn", spawn }, { "die", die }, { "segfault", segfault },
         { "populate", populate }, { "kernel_writes", kernel_writes }, { "first_leaves", first_leaves },
-        { "stopped", stopped }, { "pull_away", pull_away },
+        { "stopped", stopped }, { "pull_away", pull_away }, { "by_hand", by_hand },
     };
     for (unsigned i = 0; count > 1 && i < sizeof stunts / sizeof *stunts; i++)
         if (!strcmp(words[1], stunts[i].name)) {

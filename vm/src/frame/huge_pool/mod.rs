@@ -53,6 +53,7 @@ use crate::units::{Order, PageSize, Pfn};
 
 /// Number of huge pages of one size that the reserved pool has. (Linux: `/proc/meminfo`.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct PoolCounts {
     /// All, in use or not. (Linux: `HugePages_Total`.)
     pub total: u64,

@@ -296,6 +296,12 @@ impl<M: Machine> Memory<'_, M> {
         self.meta(pfn)?.try_get().then(|| FrameRef::new(self, pfn))
     }
 
+    /// Whether [`try_get`](Self::try_get) is refused because as many references are counted as can be; stale
+    /// at once.
+    pub(crate) fn has_most_references(&self, pfn: Pfn) -> bool {
+        self.meta(pfn).is_some_and(|meta| meta.state().has_most_references())
+    }
+
     /// Pins a frame that was found without a lock: what a page has now keeps being this frame. `None` where
     /// it is no user memory (any more), is not *exclusive* or may be discarded; an object's frame is pinned
     /// as it is. `None` also where a count would overflow.

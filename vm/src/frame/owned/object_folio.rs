@@ -73,7 +73,7 @@ impl<'m, M: Machine> FolioFrames<'m, M> {
     }
 
     /// What one huge leaf holds that is going to map the frames: an entry more of each. `None` where too many
-    /// entries map one of them. Waits for the end of the split, as [`FrameMeta`](crate::frame::FrameMeta) says.
+    /// entries map one of them. Waits for the end of the split.
     pub(crate) fn into_mapped(self) -> Option<MappedFolio<'m, M>> {
         let frames = ManuallyDrop::new(self);
         let Self { memory, first, order } = *frames;

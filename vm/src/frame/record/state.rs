@@ -180,6 +180,10 @@ impl FrameState {
     pub(crate) const fn has_one_reference(self) -> bool {
         self.0 & (PINS | REFS) == 1
     }
+    /// Whether no more references can be counted, but for pins.
+    pub(crate) const fn has_most_references(self) -> bool {
+        self.0 & REFS == MOST_REFS
+    }
     /// The known contents.
     pub const fn init(self) -> Init {
         if self.0 & ZEROED != 0 { Init::Zeroed } else { Init::Dirty }

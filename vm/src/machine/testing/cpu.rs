@@ -6,6 +6,8 @@ use crate::units::CpuId;
 use core::cell::{Cell, RefCell};
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
+#[cfg(not(loom))]
+use std::boxed::Box;
 use std::sync::Arc;
 
 #[cfg(loom)]
@@ -20,6 +22,8 @@ std::thread_local! {
     static LINES: RefCell<Option<Arc<InterruptLines>>> = const { RefCell::new(None) };
     static CONTEXT: Context = const { Context::new() };
     static INTERRUPTS_OFF: Cell<bool> = const { Cell::new(false) };
+    static PREEMPT_DEPTH: Cell<u32> = const { Cell::new(0) };
+    static WHEN_PREEMPTIBLE: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
 }
 #[cfg(loom)]
 loom::thread_local! {
@@ -49,6 +53,29 @@ impl TestCpu {
     #[cfg(not(loom))]
     pub fn become_cpu_of_machine(machine: u32) {
         MACHINE.with(|mine| mine.set(NonZeroU32::new(machine).unwrap()));
+    }
+}
+
+#[cfg(not(loom))]
+impl TestCpu {
+    /// How often preemption was turned off, less the times that it was turned on again.
+    pub fn preempt_depth() -> u32 {
+        PREEMPT_DEPTH.with(Cell::get)
+    }
+
+    /// From now on `f` is called wherever this thread turns preemption on: there a kernel may switch to
+    /// another one.
+    pub fn when_preemptible(f: impl Fn() + 'static) {
+        WHEN_PREEMPTIBLE.with(|when| *when.borrow_mut() = Some(Box::new(f)));
+    }
+
+    fn is_preemptible() {
+        // Not again for what is called itself.
+        let call = WHEN_PREEMPTIBLE.with(|when| when.take());
+        if let Some(call) = call {
+            call();
+            WHEN_PREEMPTIBLE.with(|when| *when.borrow_mut() = Some(call));
+        }
     }
 }
 
@@ -116,7 +143,20 @@ unsafe impl Cpu for TestCpu {
     unsafe fn interrupts_restore(state: Irq) {
         INTERRUPTS_OFF.with(|off| off.set(state.0 != 0));
     }
+    #[cfg(not(loom))]
+    fn preempt_off() {
+        PREEMPT_DEPTH.with(|depth| depth.set(depth.get() + 1));
+    }
+    #[cfg(not(loom))]
+    unsafe fn preempt_on() {
+        let depth = PREEMPT_DEPTH.with(|depth| depth.replace(depth.get() - 1));
+        if depth == 1 {
+            TestCpu::is_preemptible();
+        }
+    }
+    #[cfg(loom)]
     fn preempt_off() {}
+    #[cfg(loom)]
     unsafe fn preempt_on() {}
     fn now_ns() -> u64 {
         0

@@ -3,7 +3,7 @@
 use super::{TestCpu, TestMachine};
 use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::units::{Access, Level, Pfn, Vpn, VpnRange};
+use crate::units::{Access, Level, Pfn, Rights, Vpn, VpnRange};
 use std::sync::{Mutex, MutexGuard};
 use std::vec::Vec;
 
@@ -109,8 +109,9 @@ impl Mmu {
 
     /// A translation that allows the access: a cached one, or the result of a walk, which is cached then. A
     /// refused access drops the page, like hardware that faults; or, where the format says so, it is answered
-    /// from what is cached, and one that the walk finds refused is cached too. Accessed and dirty bits are
-    /// not set: entries made by faults have them.
+    /// from what is cached, and one that the walk finds refused is cached too, also where it finds nothing,
+    /// as a RISC-V hart without Svvptc may. Accessed and dirty bits are not set: entries made by faults have
+    /// them.
     pub fn translate<F: Format>(&self, machine: &TestMachine<F>, page: Vpn, access: Access) -> Option<Leaf> {
         let allows = |leaf: &Leaf| leaf.rights.contains(access.needs());
         let known = self.state().cached.iter().find(|cached| cached.page == page).copied();
@@ -120,7 +121,8 @@ impl Mmu {
         }
         self.flush(VpnRange::new(page, page.add(1)));
         let root = self.state().root?;
-        let found = machine.walk(root, page);
+        let nothing = (VpnRange::new(page, page.add(1)), Leaf::new(Pfn(0), Rights::empty()));
+        let found = machine.walk(root, page).or(Some(nothing));
         let (pages, leaf) = found.filter(|(_, leaf)| allows(leaf) || F::REMEMBERS_REFUSALS)?;
         self.changes.store(0, Relaxed);
         self.state().cached.push(Cached { page, pages, leaf });

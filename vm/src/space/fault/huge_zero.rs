@@ -221,7 +221,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         match result {
             Ok((_, Taken::Allocated)) => self.vm.count(Counter::ThpZeroPageAlloc),
             Ok((_, Taken::Shared)) => {}
-            Err(NoHugeZero) => self.vm.count(Counter::ThpZeroPageAllocFailed),
+            // As Linux: the fault was one for a huge page.
+            Err(NoHugeZero) => {
+                self.vm.counters.count_each([Counter::ThpZeroPageAllocFailed, Counter::ThpFaultFallback]);
+            }
         }
     }
 

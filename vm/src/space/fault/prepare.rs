@@ -8,7 +8,7 @@ use crate::machine::{Entry, Machine};
 use crate::object::{FillError, FoundPage};
 use crate::space::Vm;
 use crate::sync::ReadGuard;
-use crate::units::{Order, PageSize, Vpn};
+use crate::units::{Order, PageSize, Pfn, Vpn};
 use crate::vma::{OrderSet, Vma};
 use core::fmt;
 
@@ -233,11 +233,24 @@ impl<'v, M: Machine> Prepared<'v, M> {
                 object.fill(memory, offset, &mut self.frame, reading).map_err(Self::not_filled)?
             }
         };
-        // Refused: the frame left the object after the lookup, or is one of a folio that another fault has
-        // given it since, or is splitting.
-        let frame = memory.try_get(pfn).filter(|frame| frame.order() == Order::BASE);
-        self.rare = Rare::Backing(frame.ok_or(Fallback::VmaChanged)?);
+        let frame = self.get_found(pfn)?;
+        // Else it is one of a folio that another fault has given the object since, or is splitting.
+        if frame.order() != Order::BASE {
+            return Err(Fallback::VmaChanged);
+        }
+        self.rare = Rare::Backing(frame);
         Ok(())
+    }
+
+    /// A reference to a frame that a backing has.
+    ///
+    /// # Errors
+    /// [`Fallback::VmaChanged`] where it left the backing after the lookup; [`Fallback::NoMemory`] where it
+    /// has as many references as can be counted.
+    pub(super) fn get_found(&self, pfn: Pfn) -> Result<FrameRef<'v, M>, Fallback> {
+        let memory = &self.vm.memory;
+        let is_full = || memory.has_most_references(pfn);
+        memory.try_get(pfn).ok_or_else(|| if is_full() { Fallback::NoMemory } else { Fallback::VmaChanged })
     }
 
     /// Why the attempt gives up where an object refuses a page.

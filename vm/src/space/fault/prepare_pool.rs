@@ -118,7 +118,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
                 filled.map_err(Self::not_filled)?
             }
         };
-        self.rare = Rare::Backing(memory.try_get(pfn).ok_or(Fallback::VmaChanged)?);
+        self.rare = Rare::Backing(self.get_found(pfn)?);
         Ok(())
     }
 

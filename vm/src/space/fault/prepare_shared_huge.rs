@@ -43,8 +43,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
             found = filled.map_err(Self::not_filled)?;
         }
         self.rare = match found {
-            // Refused: it left the object after the lookup.
-            FoundPage::InFolio(pfn) => Rare::Backing(vm.memory.try_get(pfn).ok_or(Fallback::VmaChanged)?),
+            FoundPage::InFolio(pfn) => Rare::Backing(self.get_found(pfn)?),
             FoundPage::InSplitFolio(pfn) => match vm.memory.try_get_split(pfn, Order::HUGE) {
                 Some(frames) => Rare::BackingFrames(frames),
                 None => return Ok(false),

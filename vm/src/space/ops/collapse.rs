@@ -257,7 +257,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         while folio.next_wanted(from).is_some() {
             let frames = self
                 .with_leaves(region, |table| table.shared_frames::<COPIED_AT_ONCE>(&mut from, folio))
-                .ok_or(CollapseRefusal::Busy)?;
+                .ok_or(CollapseRefusal::Busy)??;
             // Without the lock: a fault of the region waits for no copy.
             for (slot, frame) in frames.iter().flatten() {
                 folio.copy_part(*slot, frame);

@@ -229,10 +229,13 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
                     open.get_or_insert_with(|| (first, UnlinkedTable::new(spare.take().expect("prepared"))));
                 share_leaves(table, part, leaves, gather, pinned)
             });
-            if let Some((end, shared)) = swept {
-                *frames += shared.map_err(|TooManyMappings| Error::NoMemory)?;
-                rest.start = end;
-            }
+            let Some((end, shared)) = swept else {
+                // A huge leaf is there: perhaps one that was put into a table of the space by hand.
+                self.parent.note_huge_leaves();
+                continue;
+            };
+            *frames += shared.map_err(|TooManyMappings| Error::NoMemory)?;
+            rest.start = end;
         }
         if frames > 0 {
             self.child.note_copies(range.start);

@@ -55,9 +55,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     fn copy_pinned_page(&self, child: &Self, page: Vpn) -> Result<(), Error> {
-        let found = self.get_leaf(page);
-        debug_assert!(found.is_some(), "a page that a fork has swept stays until its end");
-        let (leaf, frame) = found.ok_or(Error::NoMemory)?;
+        // A page that a fork has swept stays until its end: refused where no more references can be counted.
+        let (leaf, frame) = self.get_leaf(page).ok_or(Error::NoMemory)?;
         let vm = self.vm;
         let placement = child.placement_of(page);
         let alloc = || vm.memory.alloc_frame_from(placement, AllocRequest::DIRTY);

@@ -7,10 +7,11 @@ use crate::space::vm::Reserve;
 use crate::space::{AddressSpace, Held, RangeGuard};
 use crate::table::LeafBits;
 use crate::units::{Access, VirtAddr, VpnRange};
-use crate::vma::{FlagAdvice, VmaFlags, change};
+use crate::vma::{FlagAdvice, VmaAttributes, VmaFlags, change};
 
 /// A program's advice about its use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Advice {
     /// The contents are not needed: private pages are gone at once (MADV_DONTNEED).
     DontNeed,
@@ -59,14 +60,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     fn advise_contents(&self, range: VpnRange, advice: Advice) -> Result<(), Error> {
         let guard = self.share_after_fork(range);
         let held = guard.held();
+        // Linux: VM_PFNMAP, VM_LOCKED.
+        let is_fixed = |vma: &VmaAttributes| {
+            vma.given().is_some()
+                || vma.flags.contains(VmaFlags::LOCKED) && !mutant!("madvise.locked-dropped")
+        };
         let mapped = self.each_part_in(held, range, |part, vma| match (advice, vma.pool()) {
             (Advice::DontNeed, Some(pool)) => self.drop_pool_pages(held, part, pool),
-            (Advice::DontNeed, _)
-                if vma.given().is_some()
-                    || vma.flags.contains(VmaFlags::LOCKED) && !mutant!("madvise.locked-dropped") =>
-            {
-                Err(Error::Invalid)
-            }
+            (Advice::DontNeed | Advice::Free | Advice::Cold, _) if is_fixed(vma) => Err(Error::Invalid),
             (Advice::DontNeed, _) => {
                 self.split_ends_shared(held, part)?;
                 self.zap(held, part);
@@ -99,7 +100,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             let refused = match advice {
                 FlagAdvice::WipeOnFork => !vma.is_private_anonymous(),
                 // As Linux refuses them for VM_PFNMAP.
-                FlagAdvice::DoFork | FlagAdvice::DoDump | FlagAdvice::HugePage => vma.given().is_some(),
+                FlagAdvice::DoFork | FlagAdvice::DoDump => vma.given().is_some(),
                 _ => false,
             };
             if refused {

@@ -14,6 +14,7 @@ use crate::vma::{TreeGaps, VmaAttributes, VmaFlags, VmaState, cut, merge, place,
 
 /// Whether writes to a mapping are seen elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Sharing {
     /// Writes stay in the space: pages are copied when they are written (MAP_PRIVATE).
     Private,
@@ -23,6 +24,7 @@ pub enum Sharing {
 
 /// Where a mapping is to be put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Place {
     /// Anywhere; at this address if it is free there. 0 is no hint.
     Hint(VirtAddr),

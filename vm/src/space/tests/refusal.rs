@@ -1,8 +1,9 @@
-//! TLBs that go on to refuse what the tables allow, until they are flushed.
+//! TLBs that go on to refuse what the tables allow, until they are flushed: an entry without the right, or
+//! none.
 
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{RememberingFormat, TestMachine};
-use crate::space::{AddressSpace, Fault, Layout, MapRequest, Path, Vm};
+use crate::space::{AddressSpace, Advice, Fault, Layout, MapRequest, Path, Vm};
 use crate::units::{Access, NodeId, PAGE_SIZE, VirtAddr};
 use crate::vma::VmaFlags;
 
@@ -23,7 +24,8 @@ fn with_page(path: Path, test: impl FnOnce(&Remembering, &TestSpace<'_>, VirtAdd
     let space = AddressSpace::new(&vm, Layout::linux::<RememberingFormat>(), path).unwrap();
     let active = space.activate(None);
     let addr = space.map(&MapRequest::anonymous(PAGE)).unwrap();
-    assert_eq!(faults_of(&machine, &space, addr, Access::Write), 1);
+    // The first walk finds nothing, which is remembered: the second fault finds the entry, and flushes.
+    assert_eq!(faults_of(&machine, &space, addr, Access::Write), 2);
     test(&machine, &space, addr);
     drop(active);
 }
@@ -39,6 +41,26 @@ fn faults_of(machine: &Remembering, space: &TestSpace<'_>, addr: VirtAddr, acces
             translated
         })
         .expect("an access that is allowed faults for ever")
+}
+
+/// What is remembered is that nothing is there: by the CPU that maps, and by one that looked before.
+#[test]
+fn an_entry_that_is_new_reaches_a_cpu_that_remembers_its_absence_by_one_more_fault() {
+    for path in [Path::Speculative, Path::Locked] {
+        with_page(path, |machine, space, _| {
+            let addr = space.map(&MapRequest::anonymous(3 * PAGE)).unwrap();
+            let page = |nr| VirtAddr(addr.0 + nr * PAGE);
+            assert_eq!(faults_of(machine, space, page(0), Access::Read), 2, "{path:?}: a zero page");
+            assert_eq!(faults_of(machine, space, page(1), Access::Write), 2, "{path:?}: a frame");
+            assert!(machine.translate(page(2).vpn(), Access::Write).is_none(), "absent, and remembered");
+            space.advise(page(2), PAGE, Advice::PopulateWrite).unwrap();
+            assert_eq!(
+                faults_of(machine, space, page(2), Access::Write),
+                1,
+                "{path:?}: made present by a call"
+            );
+        });
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 
 /// Garbage of an [`Rcu`]: now, at its peak, and how long it waited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GarbageStats {
     /// Objects that are not reclaimed.
     pub objects: u64,

@@ -4,6 +4,7 @@ use super::Dispatch;
 use super::work_slot::{Progress, Visit, WorkSlot};
 use super::worker_slot::{BUSY, WorkerSlot};
 use crate::machine::Cpu;
+use crate::sync::PreemptGuard;
 use crate::sync::atomic::{Ordering::*, fence};
 
 impl<C: Cpu> Dispatch<'_, C> {
@@ -82,7 +83,12 @@ impl<C: Cpu> Helper<'_, C> {
     fn visit(&self, slot: &WorkSlot<C>) -> Option<Progress> {
         let Self { dispatch, worker } = *self;
         let at_work = dispatch.begin_work(worker, BUSY).then(|| AtWork { dispatch, worker })?;
+        // Until the visit has ended, where its item wants that, which shows once the visit has begun.
+        let mut stay = Some(PreemptGuard::<C>::new());
         let mut visit = slot.join(worker, false)?;
+        if !visit.item.work.is_unpreempted() || mutant!("dispatch.visit-preempted") {
+            drop(stay.take());
+        }
         // Dropped before the visit, so that the helper is idle when its caller learns that it has left.
         let _at_work = at_work;
         // This item may have room for more, and so may another one, for which this helper was notified.

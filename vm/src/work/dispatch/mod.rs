@@ -17,6 +17,9 @@ mod helper;
 #[path = "../tests/loom_dispatch.rs"]
 mod loom_tests;
 mod reserved;
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/dispatch.rs"]
+mod tests;
 mod work_slot;
 mod worker_slot;
 
@@ -146,7 +149,8 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
         &self.nodes.of(CpuId(node.0)).limit
     }
 
-    /// Number of helpers that could join an item published now; may be stale.
+    /// Number of helpers that could join an item published now, idle or, once their visit ends, at work in
+    /// another one; may be stale.
     pub fn nr_available_racy(&self) -> u32 {
         let unreserved = self.unreserved.load(Relaxed).cast_signed().max(0);
         self.limit.max.load(Relaxed).min(unreserved.cast_unsigned())

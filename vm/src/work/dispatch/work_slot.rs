@@ -18,6 +18,13 @@ pub trait Work<C: Cpu>: Sync {
     /// Does a part of the work, as a helper. Returns after a bounded time, so that other threads get the CPU.
     fn visit(&self, visit: &Visit<'_, C>) -> Progress;
 
+    /// Whether preemption is off on the helper's CPU from before a visit begins until after it has ended: the
+    /// caller waits for a visit under way, and a helper may be of the lowest priority. Visits are short then,
+    /// and do not sleep. (Helpers that find the item, not reserved ones.)
+    fn is_unpreempted(&self) -> bool {
+        false
+    }
+
     /// Called when the reserved worker of `cpu` leaves, dismissed or by a panic.
     fn detach(&self, _cpu: CpuId) {}
 }
@@ -236,6 +243,12 @@ impl<C: Cpu> WorkSlot<C> {
     /// Whether the helper may join among those of its node; may be stale.
     pub(super) fn is_for_racy(&self, cpu: CpuId) -> bool {
         self.cpus.contains(cpu)
+    }
+
+    /// Visits under way.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn nr_visits(&self) -> u32 {
+        self.change(|state| state.visits)
     }
 
     /// Begins a visit of a helper, idle or reserved. `None` where it may not join.

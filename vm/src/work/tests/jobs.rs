@@ -109,6 +109,23 @@ fn dice_of(at: u64) -> bool {
 }
 
 #[test]
+fn helpers_of_an_unpreempted_job_are_not_preempted_and_its_caller_is() {
+    with_helpers(1, |workers| {
+        for is_unpreempted in [true, false] {
+            let here = AtomicU32::new(0);
+            let job = Job::new(0..2, |chunk: &Chunk<'_>| {
+                meet(&here);
+                let is_off = TestCpu::preempt_depth() > 0;
+                assert_eq!(is_off, is_unpreempted && chunk.worker() != 0, "{chunk:?}");
+                Ok::<(), ()>(())
+            });
+            let job = if is_unpreempted { job.unpreempted() } else { job };
+            assert_eq!(workers.run(&job).unwrap().helpers, 1);
+        }
+    });
+}
+
+#[test]
 fn a_job_that_is_empty_or_too_small_for_a_second_worker_has_no_helper() {
     with_helpers(2, |workers| {
         let run = |range, least| {
@@ -214,10 +231,8 @@ fn the_limit_and_the_nodes_select_the_helpers() {
                 (0..5).for_each(|_| thread::yield_now());
                 Ok::<(), ()>(())
             };
-            let Job { range, align, min_chunk, max_helpers, nodes, undo, stop_if, .. } = job;
-            let is_for_helpers = false;
-            let job =
-                Job { range, align, min_chunk, max_helpers, nodes, is_for_helpers, work, undo, stop_if };
+            let Job { range, align, min_chunk, max_helpers, nodes, .. } = job;
+            let job = Job { align, min_chunk, max_helpers, nodes, ..Job::new(range, work) };
             let helpers = workers.run(&job).unwrap().helpers;
             (helpers, workers_seen.into_inner().unwrap())
         };

@@ -58,7 +58,8 @@ fn what_cannot_be_told_is_measured_again_with_more_pairs_and_not_for_ever() {
 
 fn report(figures: Vec<Figure>) -> Report {
     let setting = HostInfo::of_this_machine();
-    Report { setting, seed: 1, small: false, context: Vec::new(), figures, garbage: Vec::new() }
+    let (context, garbage) = (Vec::new(), Vec::new());
+    Report { setting, seed: 1, small: false, whole: false, context, figures, garbage }
 }
 
 #[test]
@@ -72,4 +73,31 @@ fn a_check_fails_on_a_miss_alone_and_says_how_many_cannot_be_told() {
     let text = all.text();
     assert!(text.contains("1 of 3 bars are met, 1 are not"), "{text}");
     assert!(text.contains("1 cannot be told: test.open"), "{text}");
+}
+
+#[test]
+fn at_most_a_tenth_of_a_whole_run_cannot_be_told_and_no_count() {
+    let met = ratio("test.met", 0.7, 0.8);
+    let run = |met_count, whole| {
+        let mut figures = vec![met.clone(); met_count];
+        figures.push(ratio("test.open", 0.9, 1.1));
+        Report { whole, ..report(figures) }
+    };
+    assert_eq!(run(9, true).check(), Ok(()));
+    let line = run(8, true).check().unwrap_err().to_string();
+    assert_eq!(line, "1 of 9 bars cannot be told, at most 0 may: test.open");
+    assert_eq!(run(1, false).check(), Ok(()), "a part of the figures, or small ones");
+    let mut count = Figure::count("test.count", 1.0, "bytes").with_bar(Bar::Exactly(1.0));
+    count.verdict = Some(Verdict::CannotTell);
+    let line = report(vec![met, count]).check().unwrap_err().to_string();
+    assert_eq!(line, "counts that cannot be told, as no count may: test.count");
+}
+
+#[test]
+fn the_machine_s_line_tells_its_power_too() {
+    let text = report(Vec::new()).text();
+    let line = text.lines().find(|line| line.starts_with("machine ")).unwrap();
+    for word in ["governor ", "turbo ", "idle states "] {
+        assert!(line.contains(word), "{line}");
+    }
 }

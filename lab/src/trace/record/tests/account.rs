@@ -36,12 +36,24 @@ fn a_user_fault_that_came_to_nothing_needs_a_signal_to_explain_it() {
 }
 
 #[test]
-fn pages_filled_without_an_exception_need_a_call_that_asked() {
+fn pages_filled_without_a_call_that_asked_are_a_term_of_their_own() {
     let args = [0, 3 * 4096, 3, 0x22 | u64::from(MapFlags::POPULATE.bits()), 0, 0];
     let call = Call { sys: Sys::Mmap, args, result: Some(4096), start_ns: 0, end_ns: 0, file: None };
-    assert_eq!(balance(&[], 0, 3).unexplained, 3);
-    assert_eq!(balance(&[event(Kind::Call(call.clone()))], 0, 3).unexplained, 0);
-    assert_eq!(balance(&[event(Kind::Call(call))], 0, 5).unexplained, 2);
+    let filled = |events: &[Event], counted| {
+        let account = balance(events, 0, counted);
+        assert_eq!((account.filled, account.unexplained), (counted, 0));
+        account.filled_otherwise
+    };
+    assert_eq!(filled(&[], 3), 3);
+    assert_eq!(filled(&[event(Kind::Call(call.clone()))], 3), 0);
+    assert_eq!(filled(&[event(Kind::Call(call))], 5), 2);
+}
+
+#[test]
+fn exceptions_that_the_processes_did_not_count_are_unexplained() {
+    let faults = [fault(Mode::User), fault(Mode::User)];
+    assert_eq!(balance(&faults, 2, 1).unexplained, -1);
+    assert_eq!(balance(&faults, 2, 2).unexplained, 0);
 }
 
 #[test]
@@ -50,7 +62,7 @@ fn what_a_partial_recording_does_not_see_is_not_unexplained() {
     counts.add(&fault(Mode::User));
     let mut processes = [ProcessCount { pid: 1, counted: 9, ..ProcessCount::default() }];
     let partial = counts.balance(&mut processes, Outside { completed: 1, extent: Extent::Partial });
-    assert_eq!((partial.filled, partial.unexplained), (8, 0));
+    assert_eq!((partial.filled, partial.filled_otherwise, partial.unexplained), (8, 0, 0));
     let whole = counts.balance(&mut processes, Outside { completed: 1, extent: Extent::Whole });
-    assert_eq!(whole.unexplained, 8);
+    assert_eq!((whole.filled, whole.filled_otherwise, whole.unexplained), (8, 8, 0));
 }

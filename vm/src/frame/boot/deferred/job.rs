@@ -28,6 +28,7 @@ struct InitRequest<'a, M: Machine> {
 
 /// Cost of the initialisation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeInitReport {
     /// The node.
     pub node: NodeId,

@@ -2,8 +2,9 @@
 
 use super::install::with_space;
 use crate::space::fault::prepare::Prepared;
-use crate::space::{Fault, FaultError, MapRequest, Place, Sharing};
+use crate::space::{Advice, Fault, FaultError, MapRequest, Place, Sharing};
 use crate::units::{Access, PAGE_SIZE, VirtAddr};
+use std::vec::Vec;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 const BASE: VirtAddr = VirtAddr(PAGE << 10);
@@ -52,4 +53,27 @@ fn a_fault_ends_where_a_node_of_the_backing_cannot_be_allocated_though_it_waited
 #[test]
 fn a_fault_gets_over_one_failure_for_each_node_of_the_backing() {
     assert!((1..=NODES).all(|nth| fault_without_nodes(nth, 1) == Ok(())));
+}
+
+/// Where a frame of the backing has as many references as can be counted, a fault ends; it does not wait for
+/// one to go.
+#[test]
+fn a_fault_ends_where_a_frame_has_the_most_references() {
+    with_space(|space| {
+        let request = MapRequest { place: Place::Fixed(BASE), ..MapRequest::anonymous(PAGE) };
+        space.map(&MapRequest { sharing: Sharing::Shared, ..request }).unwrap();
+        let fault = Fault { addr: BASE, access: Access::Read };
+        space.fault(fault).unwrap();
+        let (frame, _) = space.resident_frame(BASE.vpn()).unwrap();
+        space.advise(BASE, PAGE, Advice::DontNeed).unwrap();
+        let memory = space.vm.memory();
+        let mut references: Vec<_> = core::iter::from_fn(|| memory.try_get(frame)).collect();
+        assert_eq!(space.fault(fault).map(drop), Err(FaultError::NoMemory));
+        assert_eq!(memory.meta(frame).unwrap().mapcount(), 0);
+        references.pop();
+        space.fault(fault).unwrap();
+        assert_eq!(memory.meta(frame).unwrap().mapcount(), 1);
+        drop(references);
+        space.unmap(BASE, PAGE).unwrap();
+    });
 }

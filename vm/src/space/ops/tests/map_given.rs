@@ -198,10 +198,10 @@ fn what_linux_refuses_for_frames_of_others_is_refused() {
         for advice in [
             Advice::DontNeed,
             Advice::Free,
+            Advice::Cold,
             Advice::Flag(FlagAdvice::WipeOnFork),
             Advice::Flag(FlagAdvice::DoFork),
             Advice::Flag(FlagAdvice::DoDump),
-            Advice::Flag(FlagAdvice::HugePage),
         ] {
             assert_eq!(space.advise(at(BASE), PAGE, advice), Err(Error::Invalid), "{advice:?}");
         }

@@ -127,7 +127,9 @@ fn locked_memory_is_not_dropped() {
         let flags = space.vma_at(page(0)).unwrap().flags;
         set_flags(space, page(0), flags | VmaFlags::LOCKED);
         let frame = leaf(space, page(1).vpn());
-        assert_eq!(space.advise(page(1), PAGE, Advice::DontNeed), Err(Error::Invalid));
+        for advice in [Advice::DontNeed, Advice::Free, Advice::Cold] {
+            assert_eq!(space.advise(page(1), PAGE, advice), Err(Error::Invalid));
+        }
         assert_eq!(leaf(space, page(1).vpn()), frame);
         assert_eq!(space.advise(page(1), PAGE, Advice::WillNeed), Ok(()));
     });

@@ -284,3 +284,20 @@ fn a_scan_collapses_one_region_after_the_other_and_ends() {
         assert_eq!(step.next, Vpn(BASE + 2 * HUGE));
     });
 }
+
+/// A page whose frame can have no more references is not copied, so there is no collapse: it would be zeros.
+#[test]
+fn a_page_that_cannot_be_referenced_refuses_a_collapse() {
+    with_base_pages(|vm, space| {
+        fill(&space, 0..HUGE);
+        let child = space.fork().unwrap();
+        let pfn = leaf(&space, 7).unwrap().0.pfn;
+        let references: Vec<_> = core::iter::from_fn(|| vm.memory().try_get(pfn)).collect();
+        assert_eq!(collapse(&space, 0), Err(CollapseRefusal::Referenced));
+        assert!((0..HUGE).all(|page| peek(&space, page) == Some(byte_of(page))));
+        drop(references);
+        assert_eq!(collapse(&space, 0), Ok(Collapsed::Copied));
+        assert!((0..HUGE).all(|page| peek(&space, page) == Some(byte_of(page))));
+        assert_eq!(peek(&child, 7), Some(byte_of(7)));
+    });
+}

@@ -26,7 +26,7 @@ fn copy_some<const N: usize>(
 ) {
     let reading = space.vm().read();
     let found = walk(space.page_table(), Vpn(BASE), Level::Pte, &reading);
-    let frames = found.table.lock().unwrap().shared_frames::<N>(from, folio);
+    let frames = found.table.lock().unwrap().shared_frames::<N>(from, folio).unwrap();
     frames.iter().flatten().for_each(|(slot, frame)| folio.copy_part(*slot, frame));
 }
 
@@ -95,8 +95,8 @@ fn a_store_to_a_page_that_is_being_copied_has_a_frame_of_its_own() {
         let [held, none] = {
             let reading = space.vm().read();
             let found = walk(space.page_table(), Vpn(BASE), Level::Pte, &reading);
-            let [held] = found.table.lock().unwrap().shared_frames::<1>(&mut from, &folio);
-            let [next, none] = found.table.lock().unwrap().shared_frames::<2>(&mut from, &folio);
+            let [held] = found.table.lock().unwrap().shared_frames::<1>(&mut from, &folio).unwrap();
+            let [next, none] = found.table.lock().unwrap().shared_frames::<2>(&mut from, &folio).unwrap();
             assert_eq!(next.map(|(slot, _)| slot), Some(4), "which is not held any more");
             [held, none]
         };

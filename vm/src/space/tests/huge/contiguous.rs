@@ -5,7 +5,7 @@ use super::{BASE, HUGE, PAGE, at};
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::TestMachine;
 use crate::machine::{CONTIGUOUS_LEAVES, Entry, Format, Leaf};
-use crate::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Place, Vm};
+use crate::space::{AddressSpace, Advice, Counter, Fault, Layout, MapRequest, Path, Place, Vm};
 use crate::table::format::Aarch64;
 use crate::table::{LeafBits, walk};
 use crate::units::{Access, Level, NodeId, Order, Rights, Vpn};
@@ -122,5 +122,32 @@ fn a_pin_that_refuses_a_collapse_has_its_group_made_single_leaves() {
         assert!((32..48).all(|page| leaf(space, page).pfn == leaf(space, 32).pfn.add(page - 32)));
         drop(pinned);
         fault(space, 33, Access::Write);
+    });
+}
+
+/// Safe code of an embedder may install what it likes, but not over one of a group, which is unfolded as one.
+#[test]
+#[should_panic = "a leaf of a group is in the slot"]
+fn no_leaf_is_installed_over_one_of_a_group() {
+    with_groups(|_, space| {
+        let reading = space.vm().read();
+        let found = walk(space.page_table(), Vpn(BASE + 5), Level::Pte, &reading);
+        let zero = LeafBits::new(Rights::READ | Rights::USER);
+        found.table.lock().unwrap().install_zero(found.slot, zero);
+    });
+}
+
+/// Another CPU may still have single pages cached where a flush is under way.
+#[test]
+fn a_block_is_no_group_while_a_flush_is_pending() {
+    with_groups(|_, space| {
+        space.advise(at(0), GROUP * PAGE, Advice::DontNeed).unwrap();
+        let pending = space.tlb.begin_edit();
+        fault(space, 4, Access::Write);
+        assert!((0..GROUP).all(|page| !is_contiguous(space, page) && leaf(space, page).owned()));
+        drop(pending);
+        space.advise(at(0), GROUP * PAGE, Advice::DontNeed).unwrap();
+        fault(space, 4, Access::Write);
+        assert!((0..GROUP).all(|page| is_contiguous(space, page)));
     });
 }

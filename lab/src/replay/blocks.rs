@@ -1,0 +1,42 @@
+//! Pages that come with others: a write fault may install a block of a size between a base page and a huge
+//! page, and the entries of its pages do not say so.
+
+use super::checker::Checker;
+use super::player::Player;
+use super::verdict::Filled;
+use interleaf::units::Vpn;
+use interleaf::vma::{orders_to_try, pages_of};
+
+impl Checker<'_> {
+    /// The absent pages, other than `page`, of the largest block that a fault there may install.
+    pub(super) fn absent_beside(&self, page: Vpn, player: &Player<'_, '_>) -> Vec<Vpn> {
+        let (sizes, space) = (self.huge.sizes(), player.space);
+        if sizes.is_never() {
+            return Vec::new();
+        }
+        let Some(vma) = space.vma_at(page.addr()) else { return Vec::new() };
+        let orders = orders_to_try(sizes, self.huge.policy, space.huge_refusal(), &vma, page);
+        let Some(largest) = orders.largest() else { return Vec::new() };
+        let block = pages_of(largest, page);
+        let is_absent = |other: &Vpn| *other != page && space.resident_frame(*other).is_none();
+        (block.start.0..block.end.0).map(Vpn).filter(is_absent).collect()
+    }
+
+    /// Notes, after a fault at `page`, those of the pages that were absent `beside` it which came with it.
+    pub(super) fn note_block(
+        &mut self,
+        page: Vpn,
+        beside: Vec<Vpn>,
+        player: &Player<'_, '_>,
+        filled: &mut Vec<Filled>,
+    ) {
+        if beside.is_empty() || player.huge_page_at(page).is_some() {
+            return;
+        }
+        self.of_blocks.remove(&page);
+        for other in beside.into_iter().filter(|other| player.space.resident_frame(*other).is_some()) {
+            self.note_filled(other, None, player, filled);
+            self.of_blocks.insert(other);
+        }
+    }
+}

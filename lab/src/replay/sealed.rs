@@ -1,0 +1,43 @@
+//! Memory that `mseal` has sealed: Linux refuses to unmap it, to change its rights, to move it, to discard
+//! what it holds. The library seals nothing, so such a refusal is imposed.
+
+use super::step::pages;
+use crate::trace::{Call, Sys};
+use interleaf_linux_abi::MapFlags;
+use std::ops::Range;
+
+/// EPERM, as a call returns it.
+const EPERM: i64 = -1;
+
+/// Ranges that are sealed; a seal is never taken off, and a fork copies it.
+#[derive(Clone, Debug, Default)]
+pub struct Sealed {
+    ranges: Vec<Range<u64>>,
+}
+
+impl Sealed {
+    /// Follows a call that returned `result`.
+    pub fn note(&mut self, call: &Call, result: i64) {
+        if call.sys == Sys::Mseal && result >= 0 {
+            self.ranges.push(pages(call.args[0], call.args[1]));
+        }
+    }
+
+    /// Whether Linux refused the call, which returned `result`, for a seal.
+    pub fn refuse(&self, call: &Call, result: i64) -> bool {
+        let [addr, len, _, flags, to, _] = call.args;
+        let replaces = MapFlags::from_bits_retain(flags as u32).contains(MapFlags::FIXED);
+        result == EPERM
+            && match call.sys {
+                Sys::Munmap | Sys::Mprotect | Sys::PkeyMprotect | Sys::Madvise => self.overlaps(addr, len),
+                Sys::Mmap => replaces && self.overlaps(addr, len),
+                Sys::Mremap => self.overlaps(addr, len.max(1)) || self.overlaps(to, call.args[2]),
+                _ => false,
+            }
+    }
+
+    fn overlaps(&self, addr: u64, len: u64) -> bool {
+        let range = pages(addr, len);
+        self.ranges.iter().any(|sealed| sealed.start < range.end && range.start < sealed.end)
+    }
+}
