@@ -47,10 +47,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "contiguous.installed-before-flush",
         wrong: "a block is a group while a TLB holds single pages of it",
-        test: Lab(
-            "seeded",
-            "contiguous_races::no_tlb_holds_a_block_beside_a_page_of_it_that_was_not_flushed",
-        ),
+        test: Unit("space::tests::huge::contiguous"),
     },
     Mutation {
         point: "contiguous.used-lost",
