@@ -91,15 +91,13 @@ fn with_huge_pages(root: &Path) -> Result<(), String> {
 /// Boots the program whose base pages become huge ones while it waits. Advised memory alone has huge pages,
 /// so that no other is counted.
 fn with_khugepaged(root: &Path) -> Result<(), String> {
-    let huge = ["--huge", "madvise", "--scan-sleep-millisecs", "20"];
     let with = |cpus, path| {
-        let [policy, madvise, sleep, ms] = huge;
-        (["--cpus", cpus, "--path", path, policy, madvise, sleep, ms], Some("khugepaged collapsed"))
+        let words = ["--cpus", cpus, "--path", path, "--huge", "madvise", "--scan-sleep-millisecs", "20"];
+        (words, Some("khugepaged collapsed"))
     };
     boots(root, &[with("1", "speculative"), with("4", "locked")])?;
-    let [policy, madvise, sleep, ms] = huge;
-    let checked = ["--checked", "--cpus", "2", policy, madvise, sleep, ms];
-    boots(root, &[(checked, Some("khugepaged collapsed"))])
+    let words = ["--checked", "--cpus", "2", "--huge", "madvise", "--scan-sleep-millisecs", "20"];
+    boots(root, &[(words, Some("khugepaged collapsed"))])
 }
 
 /// Boots the program that maps the reserved pool, on machines that have one and on one that has none.

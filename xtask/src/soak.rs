@@ -12,8 +12,8 @@ use std::time::Instant;
 struct Soak {
     name: &'static str,
     what: &'static str,
-    /// The arguments of cargo.
-    arguments: &'static [&'static str],
+    /// The arguments of cargo, by spaces.
+    arguments: &'static str,
 }
 
 /// All of them.
@@ -21,86 +21,42 @@ const SOAKS: &[Soak] = &[
     Soak {
         name: "fuzz",
         what: "10^7 fuzz executions of every group",
-        arguments: &["run", "--profile", "fuzz", "--", "check", "fuzz", "--executions", "10000000"],
+        arguments: "run --profile fuzz -- check fuzz --executions 10000000",
     },
     Soak {
         name: "oracle",
         what: "550 000 sequences of one process, the host's Linux beside the model",
-        arguments: &[
-            "run",
-            "--profile",
-            "fuzz",
-            "--",
-            "check",
-            "fuzz",
-            "--only",
-            "oracle",
-            "--executions",
-            "550000",
-        ],
+        arguments: "run --profile fuzz -- check fuzz --only oracle --executions 550000",
     },
     Soak {
         name: "forks",
         what: "20 000 sequences of processes that fork, likewise",
-        arguments: &[
-            "run",
-            "--profile",
-            "fuzz",
-            "--",
-            "check",
-            "fuzz",
-            "--only",
-            "forks",
-            "--executions",
-            "20000",
-        ],
+        arguments: "run --profile fuzz -- check fuzz --only forks --executions 20000",
     },
     Soak {
         name: "oracle-huge",
         what: "150 000 sequences of one process with huge pages by advice, likewise",
-        arguments: &[
-            "run",
-            "--release",
-            "--",
-            "check",
-            "oracle",
-            "--huge",
-            "madvise",
-            "--sequences",
-            "150000",
-        ],
+        arguments: "run --release -- check oracle --huge madvise --sequences 150000",
     },
     Soak {
         name: "oracle-huge-forks",
         what: "50 000 sequences of processes that fork, likewise",
-        arguments: &[
-            "run",
-            "--release",
-            "--",
-            "check",
-            "oracle",
-            "--huge",
-            "madvise",
-            "--processes",
-            "--sequences",
-            "50000",
-        ],
+        arguments: "run --release -- check oracle --huge madvise --processes --sequences 50000",
     },
     Soak {
         name: "pairs",
         what: "1 000 seeds of every pair of operations",
-        arguments: &["run", "--release", "--", "check", "pairs", "--seeds", "1000"],
+        arguments: "run --release -- check pairs --seeds 1000",
     },
     Soak {
         name: "walkers",
         what: "1 000 seeds of every walker beside every writer, in three formats",
-        arguments: &["run", "--release", "--", "check", "walkers", "--seeds", "1000"],
+        arguments: "run --release -- check walkers --seeds 1000",
     },
-    Soak { name: "mutations", what: "every breakage, each noticed", arguments: &["xtask", "mutate"] },
     Soak {
-        name: "valgrind",
-        what: "the library's unit tests under memcheck",
-        arguments: &["xtask", "valgrind"],
+        name: "mutations",
+        what: "every breakage, each noticed",
+        arguments: "xtask mutate valgrind the library's unit tests under memcheck xtask valgrind",
     },
 ];
 
@@ -111,10 +67,10 @@ const SOAKS: &[Soak] = &[
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     let (soak, rest) = read(arguments)?;
     let mut cargo = crate::cargo();
-    cargo.args(soak.arguments).args(rest).current_dir(root);
-    let shown: Vec<&str> = soak.arguments.iter().copied().chain(rest.iter().copied()).collect();
+    let words: Vec<&str> = soak.arguments.split(' ').chain(rest.iter().copied()).collect();
+    cargo.args(&words).current_dir(root);
     println!("{}: {}", soak.name, soak.what);
-    println!("command    cargo {}", shown.join(" "));
+    println!("command    cargo {}", words.join(" "));
     println!("commit     {}", printed(root, "git", &["describe", "--always", "--dirty"]));
     println!("processor  {}", processor());
     let start = Instant::now();

@@ -10,8 +10,8 @@ use crate::trace::{Account, Extent};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::fs;
-use std::io::{self, BufWriter};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -108,14 +108,39 @@ fn exit_code(status: i32) -> ExitCode {
 
 /// Records into a file that is named `path` only when the recording is whole.
 fn record_to(options: &Options, path: &Path, format: Output) -> Result<Recording, Failure> {
-    let refuse = |error: io::Error| Failure::usage(format!("{}: {error}", path.display()));
+    let refuse = |error: io::Error| Failure::usage(of_file(path, error).to_string());
     let (pending, file) = PendingFile::create(path).map_err(refuse)?;
     let bar = spinner(format);
-    let recorded = record::record(options, BufWriter::new(file), progress(&bar)).map_err(failure);
+    let to = BufWriter::new(TraceFile { path: path.to_path_buf(), file });
+    let recorded = record::record(options, to, progress(&bar)).map_err(failure);
     bar.finish_and_clear();
     let recording = recorded?;
     pending.commit().map_err(refuse)?;
     Ok(recording)
+}
+
+/// The file that a recording is written to, whose errors name it.
+struct TraceFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl Write for TraceFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).map_err(|error| of_file(&self.path, error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush().map_err(|error| of_file(&self.path, error))
+    }
+}
+
+fn of_file(path: &Path, error: io::Error) -> io::Error {
+    // Not of what is tried again.
+    match error.kind() {
+        io::ErrorKind::Interrupted => error,
+        kind => io::Error::new(kind, format!("{}: {error}", path.display())),
+    }
 }
 
 fn failure(refusal: Refusal) -> Failure {

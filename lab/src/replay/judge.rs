@@ -7,13 +7,14 @@ use super::step::{Act, CallStep, STAND_IN, pages};
 use crate::trace::{Call, Cause, Event, Fault, Kind as EventKind, Mode, Sys};
 use interleaf::units::{Order, PageSize, VirtAddr};
 use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags, order_to_try, orders_to_try};
+use interleaf_linux_abi::Errno;
 use std::collections::{HashMap, HashSet};
 
 /// A fault by another thread so shortly before has the same cause: both touched the page while it was absent.
 const SAME_MOMENT_NS: u64 = 20_000_000;
 
 /// ENOMEM, as a call returns it.
-const ENOMEM: i64 = -12;
+const ENOMEM: i64 = Errno::ENOMEM.as_return_value();
 
 /// What the processor met here.
 #[derive(Clone, Copy, Debug)]

@@ -12,12 +12,13 @@
 //! |---|---|
 //! | `life` `cut` | cuts a trace into address spaces, each from exec or fork to its end |
 //! | `refusals` | which of them refuse huge pages |
-//! | `step` `sealed` | the action for each event, before the clock runs; what `mseal` refuses |
+//! | `step` `locked` `sealed` | the action for each event, before the clock runs; what is locked or sealed |
 //! | `setup` `memory_need` | the machine, and the space as it was at exec |
 //! | `play` | the spaces of forks, each in its turns |
 //! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
 //! | `checker` `judge` `verdict` `final_map` `difference` `blocks` | compares it with what Linux did |
 //! | `moves` `unsettled` `fork_windows` | calls and forks under way at the same time |
+//! | `ranges` | addresses that are noted, and forgotten page by page |
 //! | `contention` | Linux's own times |
 //! | `huge` `huge_setting` | signs of huge pages; the setting that a replay runs with |
 //! | `resident` | resident memory, ours and Linux's |
@@ -42,10 +43,12 @@ mod huge_report;
 mod huge_setting;
 mod judge;
 mod life;
+mod locked;
 mod memory_need;
 mod moves;
 mod play;
 mod player;
+mod ranges;
 mod refusals;
 mod remap;
 mod report;
@@ -232,7 +235,7 @@ impl<P: FnMut(&str)> Visitor for Checking<'_, P> {
         }
     }
 
-    fn forked(&mut self, life: usize, _at: usize, child: usize, player: &Player<'_, '_>) {
+    fn forked(&mut self, life: usize, child: usize, player: &Player<'_, '_>) {
         let [parent, child] = self.checkers.get_disjoint_mut([life, child]).expect("two lives");
         parent.forked(child, player);
     }

@@ -11,9 +11,9 @@ pub trait Visitor {
     /// Plays the step at `at` of a life.
     fn step(&mut self, life: usize, at: usize, player: &Player<'_, '_>);
 
-    /// The step at `at` of a life was a fork, which has made the space of `child`.
-    fn forked(&mut self, life: usize, at: usize, child: usize, player: &Player<'_, '_>) {
-        let _nothing = (life, at, child, player);
+    /// The last step of a life was a fork, which has made the space of `child`.
+    fn forked(&mut self, life: usize, child: usize, player: &Player<'_, '_>) {
+        let _nothing = (life, child, player);
     }
 
     /// The CPU leaves the space of a life.
@@ -55,7 +55,7 @@ pub fn play<'v>(
                 Then::Fork(child) => {
                     let refused = |error| format!("fork of process {}: {error}", family.lives[life].pid);
                     born = Some((child, player.fork().map_err(refused)?));
-                    visitor.forked(life, turn.to - 1, child, &player);
+                    visitor.forked(life, child, &player);
                 }
                 Then::End => visitor.end(life, &player),
             }

@@ -1,25 +1,23 @@
 //! Memory that `mseal` has sealed: Linux refuses to unmap it, to change its rights, to move it, to discard
 //! what it holds. The library seals nothing, so such a refusal is imposed.
 
+use super::ranges::Ranges;
 use super::step::pages;
 use crate::trace::{Call, Sys};
-use interleaf_linux_abi::MapFlags;
-use std::ops::Range;
+use interleaf_linux_abi::{Errno, MapFlags};
 
 /// EPERM, as a call returns it.
-const EPERM: i64 = -1;
+const EPERM: i64 = Errno::EPERM.as_return_value();
 
 /// Ranges that are sealed; a seal is never taken off, and a fork copies it.
 #[derive(Clone, Debug, Default)]
-pub struct Sealed {
-    ranges: Vec<Range<u64>>,
-}
+pub struct Sealed(Ranges);
 
 impl Sealed {
     /// Follows a call that returned `result`.
     pub fn note(&mut self, call: &Call, result: i64) {
         if call.sys == Sys::Mseal && result >= 0 {
-            self.ranges.push(pages(call.args[0], call.args[1]));
+            self.0.add(pages(call.args[0], call.args[1]));
         }
     }
 
@@ -37,7 +35,6 @@ impl Sealed {
     }
 
     fn overlaps(&self, addr: u64, len: u64) -> bool {
-        let range = pages(addr, len);
-        self.ranges.iter().any(|sealed| sealed.start < range.end && range.start < sealed.end)
+        self.0.overlap(&pages(addr, len))
     }
 }

@@ -3,6 +3,7 @@
 //! A step is 24 bytes; what a call needs beyond that lies in a list of its own. The step at an index belongs
 //! to the event at the same index of its [`Life`](super::life::Life).
 
+use super::locked::Locked;
 use super::refusals::granted_refusal;
 use super::sealed::Sealed;
 use crate::trace::{self, Call, Event, Kind, Sys};
@@ -311,40 +312,6 @@ pub(super) fn round_up(len: u64, unit: u64) -> u64 {
     len.checked_next_multiple_of(unit).unwrap_or(u64::MAX / unit * unit)
 }
 
-/// Memory that calls have locked: what of it is unlocked or unmapped again is forgotten page by page.
-#[derive(Clone, Debug, Default)]
-struct Locked {
-    ranges: Vec<Range<u64>>,
-}
-
-impl Locked {
-    fn overlaps(&self, addr: u64, len: u64) -> bool {
-        let range = pages(addr, len);
-        self.ranges.iter().any(|known| known.start < range.end && range.start < known.end)
-    }
-
-    /// Follows a call that returned `result`.
-    fn note(&mut self, call: &Call, result: i64) {
-        let [addr, len, _, flags, ..] = call.args;
-        match call.sys {
-            _ if result < 0 => {}
-            Sys::Mlock | Sys::Mlock2 => self.ranges.push(pages(addr, len)),
-            Sys::Mmap if has(flags as u32, MapFlags::LOCKED) => self.ranges.push(pages(result as u64, len)),
-            Sys::Mlockall => self.ranges.push(0..u64::MAX),
-            Sys::Munlockall => self.ranges.clear(),
-            Sys::Munlock | Sys::Munmap if !self.ranges.is_empty() => self.forget(&pages(addr, len)),
-            _ => {}
-        }
-    }
-
-    fn forget(&mut self, gone: &Range<u64>) {
-        let rest = |known: &Range<u64>| {
-            [known.start..known.end.min(gone.start), known.start.max(gone.end)..known.end]
-        };
-        self.ranges = self.ranges.iter().flat_map(rest).filter(|range| range.start < range.end).collect();
-    }
-}
-
 /// The pages that hold a range.
 pub(super) fn pages(addr: u64, len: u64) -> Range<u64> {
     addr & !0xfff..round_up(addr.saturating_add(len), 4096)
@@ -362,7 +329,7 @@ fn stand_in(call: &Call) -> MapRequest {
 }
 
 /// Whether a flag word has one of these.
-fn has(flags: u32, wanted: MapFlags) -> bool {
+pub(super) fn has(flags: u32, wanted: MapFlags) -> bool {
     MapFlags::from_bits_retain(flags).intersects(wanted)
 }
 

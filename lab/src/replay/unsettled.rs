@@ -14,6 +14,7 @@
 //! until they are unmapped.
 
 use super::moves::Moves;
+use super::ranges::Ranges;
 use super::step::pages;
 use crate::trace::{Call, Event, Kind, Sys};
 use interleaf::units::PAGE_SIZE;
@@ -25,7 +26,7 @@ pub struct Unsettled {
     changes: Moves,
     /// Faults that gave mappings their identities, the last of each thread.
     firsts: Vec<First>,
-    ranges: Vec<Range<u64>>,
+    ranges: Ranges,
 }
 
 /// A fault that gave a mapping its identity.
@@ -54,7 +55,7 @@ impl Unsettled {
 
     /// Whether a page on either side of the address is unsettled.
     pub fn touches(&self, address: u64) -> bool {
-        self.ranges.iter().any(|range| range.start <= address && address <= range.end)
+        self.ranges.touch(&(address..address))
     }
 
     /// Follows a call of the thread.
@@ -70,9 +71,9 @@ impl Unsettled {
             Sys::Mremap => pages(result, new_len),
             _ => 0..0,
         };
-        [&gone, &new].into_iter().for_each(|range| self.settle(range));
+        [&gone, &new].into_iter().for_each(|range| self.ranges.remove(range));
         if !new.is_empty() && self.is_undecided(call.start_ns..call.end_ns, tid, &new) {
-            self.ranges.push(new);
+            self.ranges.add(new);
         }
     }
 
@@ -86,8 +87,8 @@ impl Unsettled {
         let next = later.iter().find(|next| next.tid == event.tid);
         let end_ns = next.map_or(u64::MAX, began_ns).max(event.time_ns);
         if self.is_undecided(event.time_ns..end_ns, event.tid, &range) {
-            self.settle(&range);
-            self.ranges.push(range.clone());
+            self.ranges.remove(&range);
+            self.ranges.add(range.clone());
         }
         self.firsts.retain(|first| first.tid != event.tid);
         self.firsts.push(First { tid: event.tid, end_ns, range });
@@ -98,20 +99,8 @@ impl Unsettled {
     fn is_undecided(&self, during: Range<u64>, tid: u32, range: &Range<u64>) -> bool {
         let beside = range.start.saturating_sub(PAGE_SIZE as u64)..range.end.saturating_add(PAGE_SIZE as u64);
         let touches = |other: &Range<u64>| other.start <= range.end && range.start <= other.end;
-        self.ranges.iter().any(touches)
+        self.ranges.touch(range)
             || self.changes.any_beside(during.clone(), tid, &beside)
             || self.firsts.iter().any(|f| f.tid != tid && f.end_ns >= during.start && touches(&f.range))
-    }
-
-    fn settle(&mut self, gone: &Range<u64>) {
-        if gone.is_empty()
-            || !self.ranges.iter().any(|range| range.start < gone.end && gone.start < range.end)
-        {
-            return;
-        }
-        let rest = |range: &Range<u64>| {
-            [range.start..range.end.min(gone.start), range.start.max(gone.end)..range.end]
-        };
-        self.ranges = self.ranges.iter().flat_map(rest).filter(|range| range.start < range.end).collect();
     }
 }

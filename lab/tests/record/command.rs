@@ -150,7 +150,7 @@ fn a_trace_that_outgrows_the_limit_of_files_is_an_error() {
     let script = format!("ulimit -f 1; exec {INTERLEAF} record -o t -- sh -c 'ls -lR /etc | sort | wc -l'");
     let output = Command::new("sh").args(["-c", &script]).current_dir(&folder).output().unwrap();
     let said = refusal(&output);
-    assert!(said.contains("File too large"), "{said}");
+    assert!(said.contains("t: File too large"), "{said}");
     assert_eq!(files_in(&folder), [""; 0]);
     // The program's own limit ends it as ever.
     let grown = format!("ulimit -f 1; exec head -c 5000 /dev/zero > {}", temporary("big"));

@@ -186,20 +186,25 @@ fn a_zero_page_of_memory_that_was_never_written_is_explained_in_the_child_alone(
     assert_eq!(check(events(PID)).count_of(DifferenceKind::NoFault), 1);
 }
 
+/// A fork whose call lasts from 10 to 30 ns, and whose child is told of at 20.
+fn fork_from_10_to_30() -> [Event; 2] {
+    let call = Call {
+        sys: Sys::Clone,
+        args: [17, 0, 0, 0, 0, 0],
+        result: Some(i64::from(CHILD)),
+        start_ns: 10,
+        end_ns: 30,
+        file: None,
+    };
+    let task = Event { time_ns: 20, ..fork(PID, CHILD) };
+    [task, Event { time_ns: 30, ..at(PID, Kind::Call(call)) }]
+}
+
 #[test]
 fn a_fault_of_another_thread_is_excused_only_while_the_fork_is_under_way() {
     let faulted_at = |time_ns| {
-        let task = Event { time_ns: 20, ..fork(PID, CHILD) };
+        let [task, forked] = fork_from_10_to_30();
         let other = Event { time_ns, tid: PID + 1, ..write(PID, AT, Cause::Absent) };
-        let forked = Call {
-            sys: Sys::Clone,
-            args: [17, 0, 0, 0, 0, 0],
-            result: Some(i64::from(CHILD)),
-            start_ns: 10,
-            end_ns: 30,
-            file: None,
-        };
-        let forked = Event { time_ns: 30, ..at(PID, Kind::Call(forked)) };
         let child = Event { time_ns: 40, ..write(CHILD, AT, Cause::Absent) };
         check(vec![anonymous(2, AT), other, task, forked, child])
     };
@@ -220,16 +225,7 @@ fn a_fault_that_meets_the_copy_of_a_fork_before_its_event_is_excused_in_the_wind
     let write_protected_at = |time_ns, tid| {
         let met = Event { time_ns, tid, ..write(PID, AT, Cause::Protection) };
         let first = Event { tid, ..write(PID, AT, Cause::Absent) };
-        let forked = Call {
-            sys: Sys::Clone,
-            args: [17, 0, 0, 0, 0, 0],
-            result: Some(i64::from(CHILD)),
-            start_ns: 10,
-            end_ns: 30,
-            file: None,
-        };
-        let task = Event { time_ns: 20, ..fork(PID, CHILD) };
-        let forked = Event { time_ns: 30, ..at(PID, Kind::Call(forked)) };
+        let [task, forked] = fork_from_10_to_30();
         let mut events = vec![anonymous(2, AT), first, met, task, forked];
         events.sort_by_key(|event| event.time_ns);
         check(events)

@@ -176,20 +176,29 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         from: &mut usize,
         folio: &PartialFolio<'_, M>,
     ) -> Result<FramesToCopy<'t, M, N>, NotFrozen> {
-        let memory = self.table.tree.memory;
         let mut frames = [const { None }; N];
-        let mut free = frames.iter_mut();
-        while let (false, Some(slot)) = (free.len() == 0, folio.next_wanted(*from)) {
+        for next in &mut frames {
+            *next = self.next_shared_frame(from, folio)?;
+        }
+        Ok(frames)
+    }
+
+    fn next_shared_frame(
+        &self,
+        from: &mut usize,
+        folio: &PartialFolio<'_, M>,
+    ) -> Result<Option<(usize, FrameRef<'t, M>)>, NotFrozen> {
+        while let Some(slot) = folio.next_wanted(*from) {
             *from = slot + 1;
             let Some((leaf, false)) = self.leaf_and_whether_exclusive(slot) else { continue };
             // The entry keeps the frame as long as the table is locked, so it is refused for one reason only.
-            let frame = memory.try_get(leaf.pfn);
-            if frame.is_none() && mutant!("collapse.refused-reference-skipped") {
-                continue;
+            match self.table.tree.memory.try_get(leaf.pfn) {
+                Some(frame) => return Ok(Some((slot, frame))),
+                None if mutant!("collapse.refused-reference-skipped") => {}
+                None => return Err(NotFrozen::Referenced),
             }
-            *free.next().expect("one is left") = Some((slot, frame.ok_or(NotFrozen::Referenced)?));
         }
-        Ok(frames)
+        Ok(None)
     }
 
     /// The leaf of user memory in `slot`, and whether its frame is exclusive.

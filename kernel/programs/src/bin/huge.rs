@@ -9,8 +9,8 @@
 use core::ffi::CStr;
 use interleaf_programs::say::granted;
 use interleaf_programs::sys::{
-    self, Args, EINVAL, Forked, Region, Rights, Whose, huge_refusal, most_resident, number_in, read_file,
-    refuse_huge_pages,
+    self, Args, EINVAL, Forked, HUGEPAGE, NOHUGEPAGE, Region, Rights, Whose, huge_refusal, most_resident,
+    number_in, read_file, refuse_huge_pages,
 };
 use interleaf_programs::{GOOD, holds, program, say};
 
@@ -24,9 +24,6 @@ const NR: usize = 6;
 /// KiB of other memory that may become resident meanwhile: stack, statics.
 const SLACK_KIB: u64 = 128;
 
-/// MADV_HUGEPAGE and MADV_NOHUGEPAGE.
-const HUGEPAGE: usize = 14;
-const NOHUGEPAGE: usize = 15;
 /// PR_THP_DISABLE_EXCEPT_ADVISED, of Linux 6.18.
 const EXCEPT_ADVISED: usize = 2;
 

@@ -9,7 +9,9 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use interleaf_programs::say::granted;
-use interleaf_programs::sys::{self, Args, EINVAL, Region, Rights, Shared, number_in, read_file};
+use interleaf_programs::sys::{
+    self, Args, EINVAL, HUGEPAGE, NOHUGEPAGE, Region, Rights, Shared, number_in, read_file,
+};
 use interleaf_programs::{GOOD, holds, program, say};
 
 program!(begin);
@@ -26,10 +28,6 @@ const AT_ONCE: u64 = 16;
 /// Rounds that the program waits: of a look at its file each.
 const ROUNDS: usize = 50_000;
 const ROUNDS_UNKNOWN: usize = 20;
-
-/// MADV_HUGEPAGE and MADV_NOHUGEPAGE.
-const HUGEPAGE: usize = 14;
-const NOHUGEPAGE: usize = 15;
 
 const PAGES_COLLAPSED: &CStr = c"/sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed";
 const FULL_SCANS: &CStr = c"/sys/kernel/mm/transparent_hugepage/khugepaged/full_scans";

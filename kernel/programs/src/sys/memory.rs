@@ -35,6 +35,10 @@ const FIXED: usize = 0x10;
 const HUGETLB: usize = 0x40000;
 const NORESERVE: usize = 0x4000;
 const DONTNEED: usize = 4;
+/// MADV_HUGEPAGE.
+pub const HUGEPAGE: usize = 14;
+/// MADV_NOHUGEPAGE.
+pub const NOHUGEPAGE: usize = 15;
 /// FUTEX_WAIT, private.
 pub(super) const FUTEX_WAIT: usize = 128;
 

@@ -20,7 +20,7 @@ pub use entry::Args;
 #[doc(hidden)]
 pub use entry::start;
 pub use file::{Whose, huge_refusal, most_resident, number_in, read_file, refuse_huge_pages};
-pub use memory::{PAGE, Region, Rights, Shared, heap_end};
+pub use memory::{HUGEPAGE, NOHUGEPAGE, PAGE, Region, Rights, Shared, heap_end};
 pub use process::{Child, Forked, Status, fork, fork_sharing, fork_sharing_beside, numbers, try_wait, wait};
 pub use signal::{SegFault, on_segfault};
 pub use thread::{AllowedCpus, THREADS, Thread, cpus, move_to_cpu, spawn, wait_on, wake, yield_now};

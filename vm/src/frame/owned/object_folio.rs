@@ -64,9 +64,7 @@ impl<'m, M: Machine> FolioFrames<'m, M> {
     pub(super) unsafe fn new(memory: &'m Memory<'m, M>, first: Pfn, order: Order) -> Self {
         Self { memory, first, order }
     }
-}
 
-impl<'m, M: Machine> FolioFrames<'m, M> {
     /// The first frame.
     pub(crate) fn first(&self) -> Pfn {
         self.first

@@ -2,6 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `kind` | [`Kind`]: what a frame is used for |
 //! | `state` | [`FrameState`]: kind, order, flags and refcount in one word; its transitions |
 //! | `meta` | [`FrameMeta`]: the record, and the only code that reads or writes one |
 //! | `birth` | [`Birth`]: the page that mapped a frame of anonymous memory first |
@@ -14,6 +15,7 @@
 mod birth;
 mod block;
 mod extent;
+mod kind;
 mod meta;
 mod retired;
 mod shared_block;
@@ -24,11 +26,12 @@ mod words;
 pub use birth::{AnonNodeId, Birth};
 pub use extent::RecordExtent;
 pub(in crate::frame) use extent::{RECORD_BYTES, RECORDS_IN_PAGE};
+pub use kind::Kind;
 pub use meta::FrameMeta;
 pub(in crate::frame) use meta::Links;
 pub(crate) use meta::{NotMappedAgain, SLOTS_PER_PART};
 pub(in crate::frame) use shared_block::{BlockLeaves, LeafDropped};
+pub use state::FrameState;
 pub(in crate::frame) use state::buddy_of;
-pub use state::{FrameState, Kind};
 pub(in crate::frame) use table::FrameTable;
 pub(crate) use words::Words;

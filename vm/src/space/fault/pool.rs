@@ -116,6 +116,10 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
                     return Ok(PoolStep::Copy(table, bits));
                 }
                 drop(table);
+                // To be copied it needs one more, for which nothing waits.
+                if self.space.vm.memory.has_most_references(leaf.pfn) {
+                    return Err(Fallback::NoMemory);
+                }
                 return Err(prepared.lack_of_pool_copy(self.vma, self.page, size));
             }
         }

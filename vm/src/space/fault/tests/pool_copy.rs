@@ -5,8 +5,9 @@ use crate::space::fault::Fallback;
 use crate::space::fault::attempt::{Speculated, attempt};
 use crate::space::fault::prepare::Prepared;
 use crate::space::tests::world::{boot_map, space_of};
-use crate::space::{Fault, MapRequest, Vm};
+use crate::space::{Fault, FaultError, MapRequest, Vm};
 use crate::units::{Access, PageSize, VirtAddr};
+use std::vec::Vec;
 
 const BYTES: u64 = PageSize::Huge.bytes();
 
@@ -37,6 +38,30 @@ fn a_copy_of_one_page_of_the_pool_is_not_installed_over_another() {
         assert_eq!(try_once(1, &mut prepared), Ok(()));
         assert!(frame(0) == before[0] && frame(1) != before[1]);
         drop(prepared);
+        drop((child, space));
+    }
+    vm.trim();
+    vm.memory().check().unwrap();
+}
+
+/// A page that has as many references as can be counted is not copied: the store ends, and waits for nothing.
+#[test]
+fn a_store_ends_where_the_page_has_the_most_references() {
+    let machine = TestMachine::with_cpus(7 * PageSize::Huge.pages(), 1);
+    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
+    vm.resize_huge_pool(PageSize::Huge, 4);
+    {
+        let space = space_of(&vm);
+        let addr = space.map_huge_pool(&MapRequest::anonymous(BYTES), PageSize::Huge).unwrap();
+        let store = Fault { addr, access: Access::Write };
+        space.fault(store).unwrap();
+        let child = space.fork().unwrap();
+        let (head, _) = space.resident_frame(addr.vpn()).unwrap();
+        let references: Vec<_> = core::iter::from_fn(|| vm.memory().try_get(head)).collect();
+        assert_eq!(child.fault(store).map(drop), Err(FaultError::NoMemory));
+        drop(references);
+        child.fault(store).unwrap();
+        assert_ne!(child.resident_frame(addr.vpn()).unwrap().0, head);
         drop((child, space));
     }
     vm.trim();
