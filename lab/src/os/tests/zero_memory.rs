@@ -12,13 +12,18 @@ fn memory_of_every_kind_reads_as_zeros_and_is_aligned() {
     }
 }
 
+/// What is resident is the process's, in which other tests allocate and free meanwhile: so more than once.
 #[test]
 fn what_is_only_read_is_faulted_in_and_not_resident() {
-    let memory = ZeroMemory::new(4 * HUGE, ZeroPages::Small).unwrap();
-    let (faults, resident) = (minor_faults(), resident_bytes().unwrap());
-    assert_eq!(memory.bytes().iter().step_by(PAGE).map(|&byte| u64::from(byte)).sum::<u64>(), 0);
-    assert!(minor_faults() - faults >= (4 * HUGE / PAGE) as u64);
-    assert!(resident_bytes().unwrap() < resident + 4 * HUGE as u64 && table_bytes().unwrap() > 0);
+    let stays_out = || {
+        let memory = ZeroMemory::new(4 * HUGE, ZeroPages::Small).unwrap();
+        let (faults, resident) = (minor_faults(), resident_bytes().unwrap());
+        assert_eq!(memory.bytes().iter().step_by(PAGE).map(|&byte| u64::from(byte)).sum::<u64>(), 0);
+        assert!(minor_faults() - faults >= (4 * HUGE / PAGE) as u64);
+        resident_bytes().unwrap() < resident + 4 * HUGE as u64
+    };
+    assert!((0..32).any(|_| stays_out()));
+    assert!(table_bytes().unwrap() > 0);
 }
 
 /// A length that wraps round would have pages shown over whatever else the process has.
