@@ -1,18 +1,15 @@
 //! The lab: records, replays, simulates and measures.
 //!
-//! Without the feature `experiments` it is only machines, and what recounts them.
+//! Without the feature `experiments` it is only machines.
 
 #![cfg_attr(not(feature = "experiments"), allow(dead_code, reason = "experiments use the rest"))]
 
 #[cfg(feature = "experiments")]
 pub mod boot;
-pub mod check;
 #[cfg(feature = "experiments")]
 pub mod cli;
 #[cfg(feature = "experiments")]
 pub mod error;
-#[cfg(feature = "experiments")]
-pub mod fuzz;
 pub mod machine;
 #[cfg(feature = "experiments")]
 pub mod measure;
@@ -21,6 +18,8 @@ pub mod median;
 pub mod os;
 #[cfg(feature = "experiments")]
 pub mod replay;
+#[cfg(feature = "experiments")]
+pub mod rng;
 #[cfg(feature = "experiments")]
 pub mod show;
 #[cfg(feature = "experiments")]

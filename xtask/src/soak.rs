@@ -21,42 +21,47 @@ const SOAKS: &[Soak] = &[
     Soak {
         name: "fuzz",
         what: "10^7 fuzz executions of every group",
-        arguments: "run --profile fuzz -- check fuzz --executions 10000000",
+        arguments: "run --profile fuzz --package interleaf-check -- fuzz --executions 10000000",
     },
     Soak {
         name: "oracle",
         what: "550 000 sequences of one process, the host's Linux beside the model",
-        arguments: "run --profile fuzz -- check fuzz --only oracle --executions 550000",
+        arguments: "run --profile fuzz --package interleaf-check -- fuzz --only oracle --executions 550000",
     },
     Soak {
         name: "forks",
         what: "20 000 sequences of processes that fork, likewise",
-        arguments: "run --profile fuzz -- check fuzz --only forks --executions 20000",
+        arguments: "run --profile fuzz --package interleaf-check -- fuzz --only forks --executions 20000",
     },
     Soak {
         name: "oracle-huge",
         what: "150 000 sequences of one process with huge pages by advice, likewise",
-        arguments: "run --release -- check oracle --huge madvise --sequences 150000",
+        arguments: "run --release --package interleaf-check -- oracle --huge madvise --sequences 150000",
     },
     Soak {
         name: "oracle-huge-forks",
         what: "50 000 sequences of processes that fork, likewise",
-        arguments: "run --release -- check oracle --huge madvise --processes --sequences 50000",
+        arguments: "run --release --package interleaf-check -- oracle --huge madvise --processes --sequences 50000",
     },
     Soak {
         name: "pairs",
         what: "1 000 seeds of every pair of operations",
-        arguments: "run --release -- check pairs --seeds 1000",
+        arguments: "run --release --package interleaf-check -- pairs --seeds 1000",
     },
     Soak {
         name: "walkers",
         what: "1 000 seeds of every walker beside every writer, in three formats",
-        arguments: "run --release -- check walkers --seeds 1000",
+        arguments: "run --release --package interleaf-check -- walkers --seeds 1000",
     },
     Soak {
         name: "mutations",
         what: "every breakage, each noticed",
-        arguments: "xtask mutate valgrind the library's unit tests under memcheck xtask valgrind",
+        arguments: "xtask mutate",
+    },
+    Soak {
+        name: "valgrind",
+        what: "the library's unit tests under memcheck",
+        arguments: "xtask valgrind",
     },
 ];
 

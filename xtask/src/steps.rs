@@ -181,7 +181,7 @@ fn small_benchmarks() -> Step {
 /// A minute of random cases, sequences for the host's Linux among them: other ones each time. The seed is
 /// printed, and what fails is reported with its case.
 fn fuzzing() -> Step {
-    let fuzz = cargo(&["run", "--quiet", "--bin", "interleaf", "--", "check", "fuzz", "--seconds", "60"]);
+    let fuzz = cargo(&["run", "--quiet", "--package", "interleaf-check", "--", "fuzz", "--seconds", "60"]);
     beside("fuzzers, a minute", Action::Command(fuzz))
 }
 

@@ -45,7 +45,7 @@ pub fn check(path: &Path, memory: Memory) -> Result<(), Unfit> {
 }
 
 /// Checks the bytes of a file.
-pub(crate) fn check_bytes(file: &[u8]) -> Result<(), ElfError> {
+pub fn check_bytes(file: &[u8]) -> Result<(), ElfError> {
     Program::parse(file, USER_END).map(drop)
 }
 

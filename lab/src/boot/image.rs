@@ -1,12 +1,11 @@
 //! Which packages are built for a boot, and where their files lie.
 //!
-//! The lab was built from a checkout, and builds the kernel from the same one. A lab binary that was copied
-//! elsewhere can still boot a kernel and a program that are named by their files.
+//! A lab binary that was copied elsewhere can still boot a kernel and a program that are named by their files.
 
+use crate::os::checkout;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The programs for ring 3 in `kernel/programs`, each with what it demonstrates.
 pub const PROGRAMS: &[(&str, &str)] = &[
@@ -57,36 +56,19 @@ pub fn no_qemu() -> String {
 /// Builds the kernel, with the library's debug assertions if it is to check itself, and returns its file.
 pub fn kernel(checked: bool) -> Result<PathBuf, String> {
     let profile = if checked { CHECKED } else { PROFILE };
-    build(KERNEL, "kernel", profile).map(|folder| folder.join(KERNEL))
+    checkout::build(KERNEL, "kernel", profile).map(|folder| folder.join(KERNEL))
 }
 
 /// The file of a program: one of ours by its name, which is built, or any other by its path.
 pub fn program(word: &str) -> Result<PathBuf, String> {
     if PROGRAMS.iter().any(|(name, _)| *name == word) {
-        return build(PROGRAMS_PACKAGE, "kernel/programs", PROFILE).map(|folder| folder.join(word));
+        return checkout::build(PROGRAMS_PACKAGE, "kernel/programs", PROFILE).map(|folder| folder.join(word));
     }
     if Path::new(word).is_file() {
         return Ok(PathBuf::from(word));
     }
     let names: Vec<_> = PROGRAMS.iter().map(|(name, _)| *name).collect();
     Err(format!("{word}: no such file, and none of the programs {}", names.join(", ")))
-}
-
-/// Builds a package of the checkout and returns the folder in which its files lie.
-fn build(package: &str, place: &str, profile: &str) -> Result<PathBuf, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
-    if !root.join(place).join("Cargo.toml").is_file() {
-        return Err(format!("{}: no package {package} there to build", root.join(place).display()));
-    }
-    let target = root.join("target");
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "--profile", profile, "--package", package]);
-    cargo.arg("--target-dir").arg(&target).current_dir(root);
-    match cargo.status() {
-        Ok(status) if status.success() => Ok(target.join(profile)),
-        Ok(status) => Err(format!("{package} does not build: cargo ended with {status}")),
-        Err(error) => Err(format!("{package} cannot be built: cargo: {error}")),
-    }
 }
 
 #[cfg(test)]

@@ -11,17 +11,14 @@ pub mod boot;
 pub mod check;
 pub mod doctor;
 pub mod fault;
-pub mod fuzz;
 pub mod huge;
 pub mod init;
 pub mod list;
-pub mod oracle;
 pub mod record;
 pub mod replay;
 pub mod teardown;
 pub mod tour;
 pub mod trace;
-pub mod walkers;
 pub mod zero;
 
 use crate::error::Failure;

@@ -2,6 +2,8 @@
 //! host is behind a safe function here.
 
 pub mod affinity;
+#[cfg(feature = "experiments")]
+pub mod checkout;
 pub mod child;
 mod end_signals;
 pub mod fiber;

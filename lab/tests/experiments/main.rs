@@ -2,6 +2,5 @@
 //! experiment.
 
 mod benchmarks;
-mod fuzz_runs;
 mod teardown;
 mod tour;

@@ -10,7 +10,7 @@
 //! Doors: `vm/src/sync/`
 //! ```
 //!
-//! That no file is missing is a test of the lab, `lab/tests/counted/walks.rs`.
+//! That no file is missing is a test of the lab, `lab/check/tests/counted/walks.rs`.
 
 use super::Violation;
 use std::fs;

@@ -93,7 +93,7 @@ fn build_command(kind: Kind) -> Command {
     match kind {
         Kind::Unit => cargo.args(["--package", "interleaf", "--lib", "--features", "mutants"]),
         Kind::Lab(program) => {
-            cargo.args(["--package", "interleaf-lab", "--test", program, "--features", "interleaf/mutants"])
+            cargo.args(["--package", "interleaf-check", "--test", program, "--features", "interleaf/mutants"])
         }
         Kind::Models => cargo
             .args(["--package", "interleaf", "--lib", "--features", "mutants", "--profile", "optimised"])

@@ -12,9 +12,9 @@ use interleaf::space::Vm;
 use interleaf::sync::{Carve, Rcu};
 use interleaf::units::{NodeId, Order, Pfn, PfnRange, PhysAddr};
 use interleaf::work::WorkerPool;
-use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::MachineConfig;
+use interleaf_lab::machine::soft::boot_map;
 use std::alloc::Layout;
 use std::mem::forget;
 

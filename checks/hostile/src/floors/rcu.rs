@@ -9,9 +9,9 @@ use interleaf::sync::{Carve, Event, Handler, Registration};
 use interleaf::sync::{
     CpuNumbers, GarbageLimits, HitSource, LastHit, LastHits, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard,
 };
-use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::MachineConfig;
+use interleaf_lab::machine::soft::boot_map;
 use std::mem::forget;
 
 /// Calls every function of the module.

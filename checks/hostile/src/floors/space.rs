@@ -17,9 +17,9 @@ use interleaf::vma::{
     SharedHugePolicy, SizePolicy, VmaFlags, ZeroPagePolicy,
 };
 use interleaf::work::WorkerPool;
-use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::MachineConfig;
+use interleaf_lab::machine::soft::boot_map;
 use std::mem::forget;
 
 type Space<'v> = AddressSpace<'v, Lab>;

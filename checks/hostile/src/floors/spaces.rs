@@ -11,7 +11,7 @@ use interleaf::space::{
 };
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, VirtAddr};
-use interleaf_lab::check::library::boot_map;
+use interleaf_lab::machine::soft::boot_map;
 use std::mem::forget;
 use std::ops::ControlFlow;
 

@@ -11,7 +11,7 @@ use interleaf::sync::Rcu;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::table::{self, EntryRef, LeafBits, LockedTable, Mapper, PageTable, Table};
 use interleaf::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
-use interleaf_lab::check::drive::Faults;
+use interleaf_check::drive::Faults;
 use interleaf_lab::machine::host::Host;
 
 const SLOTS: [usize; 6] = [0, 1, 511, 512, 1 << 31, usize::MAX];
@@ -108,7 +108,7 @@ fn on_other_memory(f: impl FnOnce(&Memory<'_, Lab>)) {
     use interleaf_lab::machine::soft::current;
     let kept = current::suspend();
     crate::world::on_cpu(|machine| {
-        let map = interleaf_lab::check::library::boot_map(machine);
+        let map = interleaf_lab::machine::soft::boot_map(machine);
         f(&Memory::new(machine, map).expect("memory"));
     });
     current::resume(kept);

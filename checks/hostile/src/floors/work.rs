@@ -5,9 +5,9 @@ use crate::{call, called, odd};
 use interleaf::machine::Cpu;
 use interleaf::units::{CpuId, CpuMask, NodeMask};
 use interleaf::work::{Chunk, Failed, Job, Ordered, PollLimit, WorkerPool};
-use interleaf_lab::check::library::boot_map;
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::MachineConfig;
+use interleaf_lab::machine::soft::boot_map;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

@@ -14,9 +14,3 @@ fn every_program_of_the_checkout_has_its_line() {
     let names: Vec<_> = names.iter().filter_map(|path| path.file_stem()?.to_str()).collect();
     assert_eq!(names, PROGRAMS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
 }
-
-#[test]
-fn a_package_that_is_not_there_is_said_and_not_built() {
-    let line = build("interleaf-nothing", "nowhere", PROFILE).unwrap_err();
-    assert!(line.contains("no package interleaf-nothing"), "{line}");
-}

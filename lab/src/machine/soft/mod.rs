@@ -15,6 +15,7 @@
 
 pub mod arena;
 mod bare;
+mod boot_map;
 pub mod bus;
 mod claims;
 mod config;
@@ -43,6 +44,7 @@ pub mod walker;
 
 pub use arena::Fill;
 pub use bare::BareMemory;
+pub use boot_map::boot_map;
 pub use config::MachineConfig;
 pub use entered::{Entered, Running};
 pub use flavour::Flavour;

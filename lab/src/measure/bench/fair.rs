@@ -6,8 +6,7 @@
 //! stand beside, without a bar: four threads on two CPUs wait for the host's scheduler too. The pair of a
 //! reader that meets nobody is `sync.share_pair`; `fair.pair` is that of a writer.
 
-use super::{Bar, Benchmark, Figure, Options, alone, ns_per, paired, pinned_threads, yardstick};
-use crate::check::fairness;
+use super::{Bar, Benchmark, Figure, Options, alone, counted, ns_per, paired, pinned_threads, yardstick};
 use crate::error::Failure;
 use crate::machine::host::{Host, TaskSpace, with_switch_notifier};
 use crate::machine::soft::Flavour;
@@ -25,15 +24,17 @@ use std::time::{Duration, Instant};
 /// The lock.
 pub const LOCK: Benchmark = Benchmark {
     name: "fair.lock",
-    question: "For how many others does a request for the lock wait, and what does a pair cost?",
-    figures: &[
-        "fair.pair",
-        "fair.reader_wait",
-        "fair.writer_wait",
-        "fair.reader_longest",
-        "fair.writer_longest",
-    ],
+    question: "What does a pair cost, and how long does the longest request for the lock wait?",
+    figures: &["fair.pair", "fair.reader_longest", "fair.writer_longest"],
     run: lock,
+};
+
+/// The lock under many schedules.
+pub const WAITS: Benchmark = Benchmark {
+    name: "fair.waits",
+    question: "For how many others does a request for the lock wait?",
+    figures: &["fair.reader_wait", "fair.writer_wait"],
+    run: waits,
 };
 
 /// A fault under the lock.
@@ -45,16 +46,16 @@ pub const MUNMAP: Benchmark = Benchmark {
 };
 
 fn lock(options: &Options) -> Result<Vec<Figure>, Failure> {
-    let (_, longest) = fairness::longest_waits(0..options.size(1000, 50))
-        .map_err(|report| Failure::check(report.to_string()))?;
-    let count = |name, value: u32, unit| Figure::count(name, value.into(), unit).with_bar(Bar::AtMost(1.0));
     Ok(vec![
         pair(options),
-        count("fair.reader_wait", longest.writers_before_reader, "writers"),
-        count("fair.writer_wait", longest.phases_before_writer, "phases beyond writers ahead"),
         longest_wait(options, "fair.reader_longest", Side::Read),
         longest_wait(options, "fair.writer_longest", Side::Write),
     ])
+}
+
+fn waits(options: &Options) -> Result<Vec<Figure>, Failure> {
+    let units = [("fair.reader_wait", "writers"), ("fair.writer_wait", "phases beyond writers ahead")];
+    counted::figures(options, "fair.waits", units, Bar::AtMost(1.0))
 }
 
 fn pair(options: &Options) -> Figure {

@@ -18,11 +18,11 @@
 
 use super::touched::Touched;
 use super::{Bar, Benchmark, Figure, Options, alone, paired};
-use crate::check::rng::Rng;
 use crate::error::Failure;
 use crate::measure::timed_machine::{self, TimedMachine};
 use crate::os::fork_cost::ForkingProcess;
 use crate::os::memory::available_bytes;
+use crate::rng::Rng;
 use interleaf::frame::FrameRef;
 use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Place, Vm};
 use interleaf::table::format::X86_64;

@@ -21,6 +21,7 @@ pub mod yardstick;
 
 mod collapse;
 mod collapse_beside;
+mod counted;
 mod fair;
 mod fault;
 mod fork;
@@ -65,6 +66,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     yardstick::BENCHMARK,
     sync::BENCHMARK,
     fair::LOCK,
+    fair::WAITS,
     frames::BENCHMARK,
     fault::BENCHMARK,
     fork::BENCHMARK,

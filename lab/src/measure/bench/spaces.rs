@@ -9,8 +9,7 @@
 //!
 //! `spaces.lines` is counted on the machine that records shared accesses, and lists the lines by name.
 
-use super::{Bar, Benchmark, Figure, Options, alone, paired, pinned_threads};
-use crate::check::conflicts::{Operation, Scene, Where};
+use super::{Bar, Benchmark, Figure, Options, alone, counted, paired, pinned_threads};
 use crate::error::Failure;
 use crate::machine::host::{Host, TaskSpace, with_switch_notifier};
 use crate::machine::soft::Flavour;
@@ -42,7 +41,9 @@ pub const SHARED: Benchmark = Benchmark {
     name: "spaces.shared",
     question: "Which lines do two CPUs both write that map and unmap in two spaces?",
     figures: &["spaces.lines"],
-    run: |options| Ok(vec![lines(options)]),
+    run: |options| {
+        counted::figures(options, "spaces.shared", [("spaces.lines", "writes/pair")], Bar::AtMost(0.5))
+    },
 };
 
 /// What waits for readers meanwhile.
@@ -52,6 +53,15 @@ pub const WAITING: Benchmark = Benchmark {
     figures: &["spaces.garbage", "spaces.grace_period"],
     run: |options| with_spaces(options, |bench| vec![bench.garbage(), bench.grace_period()]),
 };
+
+/// Where the CPUs map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    /// Each in a space of its own.
+    TwoSpaces,
+    /// All in one.
+    OneSpace,
+}
 
 pub(super) type Space<'v> = AddressSpace<'v, TimedMachine>;
 
@@ -267,16 +277,4 @@ pub(super) fn repeat(times: u64, mut work: impl FnMut()) {
         work();
         Host::boundary();
     }
-}
-
-/// Writes, by both CPUs, to lines that both write, for each mmap and munmap of a page; by name.
-fn lines(options: &Options) -> Figure {
-    let each = options.size(10_000, 100);
-    let (first, second) = (Operation::MapUnmap, Operation::MapUnmap);
-    let fights = Scene { first, second, place: Where::TwoSpaces }.fight(Path::Speculative, each);
-    let a_pair = |writes: u64| writes as f64 / (2 * each) as f64;
-    let parts: Vec<(String, f64)> =
-        fights.written_by_both().map(|(name, fight)| (name.to_owned(), a_pair(fight.writes))).collect();
-    let sum = parts.iter().map(|(_, writes)| writes).sum();
-    Figure::count("spaces.lines", sum, "writes/pair").with_parts(parts).with_bar(Bar::AtMost(0.5))
 }

@@ -1,6 +1,6 @@
 //! The memory map of a machine that is made up: its size, its nodes, its holes.
 
-use crate::check::rng::Rng;
+use crate::rng::Rng;
 use interleaf::frame::{Init, Region, RegionKind};
 use interleaf::units::{NodeId, PAGE_SIZE, Pfn, PfnRange};
 

@@ -55,7 +55,7 @@ impl Points {
     }
 
     /// The same where `described` knows each tracepoint.
-    pub(crate) fn of(described: impl Fn(&str) -> Result<Tracepoint, Refusal>) -> Result<Points, Refusal> {
+    pub fn of(described: impl Fn(&str) -> Result<Tracepoint, Refusal>) -> Result<Points, Refusal> {
         let find = |name: &str, first: &str, second: &str| {
             let point = described(name)?;
             Ok::<_, Refusal>((point.id, point.field(first)?, point.field(second)?))

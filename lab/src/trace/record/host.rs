@@ -70,7 +70,7 @@ pub fn cpus_online() -> Vec<u32> {
 const CPUS_MOST: usize = 1 << 16;
 
 /// Reads `0-3,8`; at most [`CPUS_MOST`] numbers.
-pub(crate) fn parse_list(list: &str) -> Vec<u32> {
+pub fn parse_list(list: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.parse().ok()?..=last.parse().ok()?)

@@ -25,7 +25,7 @@ pub mod procfs;
 pub mod raw;
 mod refusal;
 mod sources;
-pub(crate) mod tracepoint;
+pub mod tracepoint;
 mod tracer;
 mod writer;
 

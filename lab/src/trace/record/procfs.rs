@@ -49,7 +49,7 @@ fn stat(tid: u32) -> io::Result<Vec<u64>> {
 }
 
 /// The fields of a line of `stat`.
-pub(crate) fn parse_stat(text: &str) -> Vec<u64> {
+pub fn parse_stat(text: &str) -> Vec<u64> {
     let after_name = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let numbers = after_name.split_whitespace().map(|word| word.parse().unwrap_or(0));
     [0; 3].into_iter().chain(numbers).collect()

@@ -46,7 +46,7 @@ impl Tracepoint {
 }
 
 /// Reads the text of a description.
-pub(crate) fn parse(text: &str) -> Option<Tracepoint> {
+pub fn parse(text: &str) -> Option<Tracepoint> {
     let number =
         |text: &str, key: &str| text.split_once(key)?.1.split([';', '\n']).next()?.trim().parse().ok();
     let mut fields = Vec::new();

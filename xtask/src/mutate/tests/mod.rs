@@ -16,7 +16,7 @@ fn every_named_test_stands_in_the_sources() {
         let sources = crate::sources(&crate::root().join(folder));
         sources.iter().map(|source| fs::read_to_string(source).unwrap()).collect::<String>()
     };
-    let (library, lab) = (text("vm/src"), text("lab/tests"));
+    let (library, lab) = (text("vm/src"), text("lab/check/tests"));
     for mutation in all() {
         let (sources, name) = match mutation.test {
             Test::Unit(name) | Test::Model(name) => (&library, name),

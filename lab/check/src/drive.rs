@@ -1,0 +1,141 @@
+//! Memory calls executed by the library, on an address space that the calling CPU runs.
+
+use super::calls::{Call, CallResult, Errno, PAGE, Segv};
+use interleaf::frame::Kind;
+use interleaf::machine::{Format, Machine};
+use interleaf::space::{AddressSpace, Error, Fault, FaultError};
+use interleaf::units::{Access, Order, Pfn, PhysAddr, VirtAddr};
+use interleaf_lab::machine::soft::{FaultHandler, Flavour, Signal, SoftMachine};
+use interleaf_linux_abi as linux;
+use std::cell::Cell;
+
+/// A space on a machine, driven by the calling CPU.
+pub struct Driver<'a, 'v, C: Flavour, F: Format> {
+    /// The machine.
+    pub machine: &'a SoftMachine<C, F>,
+    /// The space, which the calling CPU runs.
+    pub space: &'a AddressSpace<'v, SoftMachine<C, F>>,
+}
+
+impl<C: Flavour, F: Format> Clone for Driver<'_, '_, C, F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C: Flavour, F: Format> Copy for Driver<'_, '_, C, F> {}
+
+/// A space as the machine's fault handler; notes why a fault was refused.
+pub struct Faults<'a, 'v, M: Machine> {
+    space: &'a AddressSpace<'v, M>,
+    why: Cell<Option<FaultError>>,
+}
+
+impl<'a, 'v, M: Machine> Faults<'a, 'v, M> {
+    /// No fault yet.
+    pub fn new(space: &'a AddressSpace<'v, M>) -> Self {
+        Self { space, why: Cell::new(None) }
+    }
+
+    /// Why the last refused fault was refused.
+    pub fn why(&self) -> Option<FaultError> {
+        self.why.get()
+    }
+}
+
+impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
+    fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
+        self.space.fault(Fault { addr, access }).map(drop).map_err(|error| {
+            self.why.set(Some(error));
+            if matches!(error, FaultError::NoMemory | FaultError::PoolEmpty) {
+                Signal::Bus
+            } else {
+                Signal::Segv
+            }
+        })
+    }
+}
+
+impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
+    /// Executes one call and returns its result.
+    pub fn call(&self, call: &Call) -> CallResult {
+        let value = |done: Result<u64, Errno>| done.map_or_else(CallResult::Error, CallResult::Value);
+        let space = self.space;
+        match *call {
+            Call::Mmap { hint, len, prot, flags } => {
+                value(linux::mmap(space, hint, len, prot.bits(), flags.bits()).map(|addr| addr.0))
+            }
+            Call::Munmap { addr, len } => value(linux::munmap(space, addr, len).map(|()| 0)),
+            Call::Mprotect { addr, len, prot } => {
+                value(linux::mprotect(space, addr, len, prot.bits()).map(|()| 0))
+            }
+            Call::Madvise { addr, len, advice } => {
+                value(linux::madvise(space, addr, len, advice).map(|()| 0))
+            }
+            Call::Mbind { addr, len, mode, nodes, flags } => {
+                value(linux::mbind(space, addr, len, mode, || Ok(nodes), flags).map(|()| 0))
+            }
+            Call::Brk { addr } => CallResult::Value(linux::brk(space, addr)),
+            Call::Mincore { addr, len } => self.mincore(addr, len),
+            Call::Read { addr } => self.access(addr, Access::Read, None),
+            Call::Write { addr, value } => self.access(addr, Access::Write, Some(value)),
+        }
+    }
+
+    /// A forced store of another process to the space.
+    pub fn force(&self, addr: u64, value: u8) -> CallResult {
+        match self.space.copy_to_forced(VirtAddr(addr), &[value]) {
+            Ok(_) => CallResult::Written,
+            Err(error) => CallResult::Error(error.into()),
+        }
+    }
+
+    fn mincore(&self, addr: u64, len: u64) -> CallResult {
+        let mut bytes = Vec::new();
+        match self.space.mincore(VirtAddr(addr), len, |_, resident| bytes.push(u8::from(resident))) {
+            Ok(()) => CallResult::Resident(bytes, None),
+            Err(Error::NoMemory) if self.leaves_user_space(addr, len) => CallResult::Error(Errno::ENOMEM),
+            Err(Error::NoMemory) => CallResult::Resident(bytes, Some(Errno::ENOMEM)),
+            Err(error) => CallResult::Error(error.into()),
+        }
+    }
+
+    fn leaves_user_space(&self, addr: u64, len: u64) -> bool {
+        let end = self.space.layout().areas.user.end.0 * PAGE;
+        addr.checked_add(len).is_none_or(|after| after > end)
+    }
+
+    /// One load or store of a byte. The frame it goes to is looked at while the instruction lasts.
+    fn access(&self, addr: u64, access: Access, store: Option<u8>) -> CallResult {
+        let faults = Faults::new(self.space);
+        let look = |at| self.audit(at, access);
+        let done = self.machine.touch_looked_at(VirtAddr(addr), access, store, &faults, look);
+        match (done, access, faults.why()) {
+            (Ok(_), Access::Write, _) => CallResult::Written,
+            (Ok(byte), ..) => CallResult::Byte(byte),
+            (Err(_), _, Some(FaultError::NotAllowed)) => CallResult::Segv(Segv::Rights),
+            (Err(_), _, Some(FaultError::NoMemory)) => CallResult::Error(Errno::ENOMEM),
+            (Err(_), ..) => CallResult::Segv(Segv::Unmapped),
+        }
+    }
+
+    /// User code never reaches a frame that is not user memory at that moment, nor writes the zero page.
+    fn audit(&self, at: PhysAddr, access: Access) {
+        let memory = self.space.vm().memory();
+        let state = |pfn| memory.meta(pfn).map(|meta| meta.state());
+        // A frame inside of a huge page says nothing: its head does.
+        let head = || state(Pfn(at.pfn().0 & !(Order::HUGE.frames() - 1)));
+        let whole = head().filter(|state| state.order() == Order::HUGE);
+        let mut kind = whole.or_else(|| state(at.pfn())).map(|state| state.kind());
+        // Nor does one of a split block that becomes whole again at this moment.
+        if kind == Some(Kind::Reserved) {
+            kind = head().map(|state| state.kind()).filter(|kind| *kind == Kind::User);
+        }
+        let sound = match kind {
+            Some(Kind::User | Kind::File) => true,
+            Some(Kind::Zero) => access != Access::Write,
+            _ => false,
+        };
+        assert!(sound, "user code reaches {:?}, which is {kind:?}, to {access:?}", at.pfn());
+    }
+}

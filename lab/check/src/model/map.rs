@@ -1,0 +1,104 @@
+//! `mmap` of anonymous memory.
+
+use super::Model;
+use super::mapping::{Mapping, Sides, VmFlags};
+use crate::calls::{Errno, MapFlags, PAGE, Prot};
+use crate::setting::RefusedChange;
+
+impl Model {
+    /// Maps `len` bytes; answers where.
+    pub(super) fn mmap(
+        &mut self,
+        hint: u64,
+        len: u64,
+        prot: Prot,
+        mut flags: MapFlags,
+    ) -> Result<u64, Errno> {
+        if !flags.contains(MapFlags::ANONYMOUS) {
+            return Err(Errno::EBADF);
+        }
+        if len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let no_replace = flags.contains(MapFlags::FIXED_NOREPLACE);
+        flags.set(MapFlags::FIXED, no_replace || flags.contains(MapFlags::FIXED));
+        let hint = if flags.contains(MapFlags::FIXED) { hint } else { self.raise_hint(hint) };
+        let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+        if self.mappings.len() > self.most_mappings() {
+            return Err(Errno::ENOMEM);
+        }
+        let addr = self.place(hint, len, flags)?;
+        if no_replace && !self.mappings.is_free(&(addr..addr + len)) {
+            return Err(Errno::EEXIST);
+        }
+        let vm_flags = vm_flags(prot, flags)?;
+        self.map_region(addr, addr + len, vm_flags)?;
+        if flags.contains(MapFlags::POPULATE) {
+            self.populate_quietly(addr, addr + len);
+        }
+        Ok(addr)
+    }
+
+    /// A hint below what may be mapped means the first page that may.
+    fn raise_hint(&self, hint: u64) -> u64 {
+        let hint = hint / PAGE * PAGE;
+        if hint == 0 { 0 } else { hint.max(self.setting.min_addr.next_multiple_of(PAGE)) }
+    }
+
+    /// Replaces whatever lies in `[start, end)` by a new mapping, which joins neighbours that agree.
+    fn map_region(&mut self, start: u64, end: u64, flags: VmFlags) -> Result<(), Errno> {
+        // In Linux the ends are split before anything can fail, and stay split if it does.
+        let restores = self.setting.refused == RefusedChange::ChangesNothing;
+        let whole = restores.then(|| self.mappings.clone());
+        let done = self.replace_region(start, end, flags);
+        if let (Err(_), Some(whole)) = (&done, whole) {
+            self.mappings = whole;
+        }
+        done
+    }
+
+    fn replace_region(&mut self, start: u64, end: u64, mut flags: VmFlags) -> Result<(), Errno> {
+        self.cut_out(start, end)?;
+        let pages = (end - start) / PAGE;
+        if flags.contains(VmFlags::WRITE) && !flags.intersects(VmFlags::SHARED | VmFlags::NORESERVE) {
+            self.commit(pages - self.accounted_pages(start, end))?;
+            flags |= VmFlags::ACCOUNT;
+        }
+        let shares = flags.contains(VmFlags::SHARED) && !flags.contains(VmFlags::NORESERVE);
+        if shares && self.setting.refused == RefusedChange::ChangesNothing {
+            self.commit(pages)?;
+        }
+        self.remove_range(start, end);
+        self.free_tables(&(start..end));
+        let (object, offset) = (None, start / PAGE);
+        let mut new = Mapping { start, end, flags, object, offset, anon: None, policy: None };
+        if flags.contains(VmFlags::SHARED) {
+            // In Linux the new object commits its memory after the old mappings were removed.
+            if shares {
+                self.commit(pages)?;
+            }
+            (new.object, new.offset) = (Some(self.new_object()), 0);
+        }
+        self.mappings.insert_merged(new, Sides::Both);
+        Ok(())
+    }
+
+    /// Pages of `[start, end)` that count as committed.
+    fn accounted_pages(&self, start: u64, end: u64) -> u64 {
+        let inside = self.mappings.iter().filter(|mapping| mapping.start >= start && mapping.end <= end);
+        inside.filter(|mapping| mapping.flags.contains(VmFlags::ACCOUNT)).map(Mapping::pages).sum()
+    }
+}
+
+/// The flags of a new mapping; refuses all kinds but shared and private.
+fn vm_flags(prot: Prot, flags: MapFlags) -> Result<VmFlags, Errno> {
+    let kind = match flags.bits() & 0xf {
+        1 => VmFlags::SHARED,
+        2 => VmFlags::empty(),
+        _ => return Err(Errno::EINVAL),
+    };
+    let mut result = VmFlags::rights(prot) | kind;
+    result.set(VmFlags::NORESERVE, flags.contains(MapFlags::NORESERVE));
+    result.set(VmFlags::NOHUGEPAGE, flags.contains(MapFlags::STACK));
+    Ok(result)
+}

@@ -1,0 +1,170 @@
+//! What stands in the tables is what the mappings allow, and nothing more.
+
+use super::system::{QuiescentSystem, require};
+use super::walk::{Seen, each_entry};
+use interleaf::frame::{FrameState, Kind};
+use interleaf::machine::{Entry, Format, Leaf, Machine, Marker};
+use interleaf::object::SharedPoolCounts;
+use interleaf::space::AddressSpace;
+use interleaf::units::{Level, Order, PageSize, Pfn, Rights, Vpn, VpnRange};
+use interleaf::vma::{BackingId, PoolBacking, VmaAttributes};
+use interleaf_lab::machine::soft::Flavour;
+use std::collections::BTreeSet;
+
+/// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than
+/// it does, and never to write the zero page; nothing is left half done.
+pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+    system.spaces.iter().try_for_each(|space| check_space(space))?;
+    [PageSize::Huge, PageSize::Giant].into_iter().try_for_each(|size| check_reserves(system, size))
+}
+
+/// The reserved pool has set aside as many pages of a size as entries and objects say, and what objects have
+/// are as many records as they count.
+fn check_reserves<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    size: PageSize,
+) -> Result<(), String> {
+    let mut entries = 0;
+    for space in system.spaces {
+        each_entry(space, |seen| {
+            let reserved = Entry::Marker(Marker::Reserved);
+            if let Seen::Entry { level, entry, .. } = seen {
+                entries += u64::from(level == size.level() && entry == reserved);
+            }
+        });
+    }
+    let (counts, objects) = (system.vm.memory().huge_pool(size), objects(system, size));
+    require(counts.reserved == entries + objects.reserved, || {
+        format!("{entries} entries of {size:?} are reserved pages, and {objects:?} are: {counts:?}")
+    })?;
+    let span = system.vm.memory().span();
+    let states =
+        (span.start.0..span.end.0).filter_map(|pfn| Some(system.vm.memory().meta(Pfn(pfn))?.state()));
+    let is_objects =
+        |state: &FrameState| state.kind() == Kind::File && state.order() == size.order() && state.is_pooled();
+    let records = states.filter(is_objects).count() as u64;
+    require(records == objects.filled, || format!("{records} folios of {size:?} are those of {objects:?}"))
+}
+
+/// What all objects of shared memory that are mapped have of the pool of a size.
+fn objects<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    size: PageSize,
+) -> SharedPoolCounts {
+    let mut backings = BTreeSet::new();
+    for space in system.spaces {
+        space.each_vma(|vma| {
+            if let (Some(pool), Some(backing)) = (vma.pool(), vma.backing)
+                && pool.is_shared
+                && pool.size == size
+            {
+                backings.insert(backing.0);
+            }
+        });
+    }
+    let mut all = SharedPoolCounts::default();
+    for counts in backings.into_iter().filter_map(|number| system.vm.shared_pool(BackingId(number))) {
+        all.filled += counts.filled;
+        all.reserved += counts.reserved;
+    }
+    all
+}
+
+fn check_space<M: Machine>(space: &AddressSpace<'_, M>) -> Result<(), String> {
+    let mut mappings = Vec::new();
+    space.each_vma(|vma| mappings.push(*vma));
+    let mut wrong = None;
+    each_entry(space, |seen| {
+        let found = match seen {
+            Seen::Table { pfn, covers, .. } => check_table(space, &mappings, pfn, covers),
+            Seen::Entry { page, level, entry } => check_entry(space, &mappings, (page, level), entry),
+        };
+        if let Err(found) = found {
+            wrong.get_or_insert(format!("{space:?}: {found}"));
+        }
+    });
+    wrong.map_or(Ok(()), Err)
+}
+
+fn check_table<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    mappings: &[VmaAttributes],
+    pfn: Pfn,
+    covers: VpnRange,
+) -> Result<(), String> {
+    let state = space.vm().memory().meta(pfn).map(|meta| meta.state());
+    let attached = state.is_some_and(|state| state.kind() == Kind::Table && state.is_attached());
+    require(attached, || format!("the table {pfn:?} is in the tree, its record says {state:?}"))?;
+    let used = mappings.iter().any(|vma| !vma.range.intersect(covers).is_empty());
+    require(used, || format!("the table {pfn:?} covers {covers:?}, where nothing is mapped"))
+}
+
+fn check_entry<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    mappings: &[VmaAttributes],
+    (page, level): (Vpn, Level),
+    entry: Entry,
+) -> Result<(), String> {
+    let Some(vma) = mappings.iter().find(|vma| vma.range.contains(page)) else {
+        return Err(format!("{entry:?} at {page:?}, where nothing is mapped"));
+    };
+    if let Entry::Marker(marker @ (Marker::Reserved | Marker::Lost)) = entry {
+        let may_be =
+            |pool: PoolBacking| pool.size.level() == level && (marker == Marker::Lost || pool.reserves);
+        return require(vma.pool().is_some_and(may_be), || format!("{marker:?} at {page:?} in {vma:?}"));
+    }
+    let Entry::Leaf(leaf) = entry else { return Err(format!("{entry:?} was left at {page:?}")) };
+    let inside = VpnRange::new(page, page.add(level.entry_pages()));
+    let is_covered =
+        mappings.iter().map(|vma| vma.range.intersect(inside).len()).sum::<u64>() == inside.len();
+    require(is_covered, || format!("{leaf:?} at {page:?} reaches beyond the mappings"))?;
+    check_leaf(space, vma, (page, level), leaf).map_err(|wrong| format!("{wrong} at {page:?} in {vma:?}"))
+}
+
+fn check_leaf<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    vma: &VmaAttributes,
+    (page, level): (Vpn, Level),
+    leaf: Leaf,
+) -> Result<(), String> {
+    let memory = space.vm().memory();
+    require(vma.rights().contains(leaf.rights), || format!("{leaf:?} allows more than its mapping"))?;
+    if let Some(first) = vma.given() {
+        let due = first.add(page.0 - vma.range.start.0);
+        return require(leaf.pfn == due && !leaf.owned(), || {
+            format!("{leaf:?} is not the given frame {due:?}")
+        });
+    }
+    if leaf.by_table() {
+        let is_its = level == Level::Pmd && memory.is_zero_table(leaf.pfn);
+        require(is_its, || format!("{leaf:?} shows a table that is not one of zeros"))?;
+    }
+    if level == Level::Pmd && (leaf.by_table() || memory.is_huge_zero(leaf.pfn)) {
+        require(vma.is_private_anonymous() && !leaf.owned(), || {
+            format!("the huge zero page is owned: {leaf:?}")
+        })?;
+        return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
+    }
+    require(level == Level::Pte || leaf.owned(), || format!("a huge leaf that owns nothing: {leaf:?}"))?;
+    if leaf.pfn == memory.zero_frame() {
+        require(vma.is_private_anonymous(), || format!("the zero page in shared memory: {leaf:?}"))?;
+        return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
+    }
+    let kind = memory.meta(leaf.pfn).map(|meta| meta.state().kind());
+    let is_anonymous = vma.backing.is_none() || vma.private_pool().is_some();
+    let due = if is_anonymous { Kind::User } else { Kind::File };
+    require(kind == Some(due), || format!("{leaf:?} shows a frame of kind {kind:?}"))?;
+    let order = memory.meta(leaf.pfn).map(|meta| meta.state().order());
+    let size = level.leaf_size().map(|size| size.order());
+    let exclusive = memory.meta(leaf.pfn).is_some_and(|meta| meta.state().is_exclusive());
+    // Another space may have split what this one maps by a huge leaf.
+    let may_be_split = due == Kind::User || vma.pool().is_none();
+    let is_split = order == Some(Order::BASE) && level == Level::Pmd && may_be_split && !exclusive;
+    require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
+    let copies = is_anonymous && !exclusive;
+    require(!(copies && leaf.rights.contains(Rights::WRITE)), || {
+        format!("a writable shared frame: {leaf:?}")
+    })?;
+    let untouched = vma.is_private_anonymous() && vma.anon.is_none();
+    require(!untouched, || format!("{leaf:?} is a copy in a mapping without the identity of copies"))
+}
