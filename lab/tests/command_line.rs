@@ -217,7 +217,7 @@ fn one_figure_can_be_taken_alone() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
-    let cases: [&[&str]; 26] = [
+    let cases: [&[&str]; 27] = [
         &["zero", "--memory", "6M"],
         &["zero", "--rounds", "0"],
         &["fault", "page_fault2"],
@@ -243,6 +243,7 @@ fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
         &["bench", "nothing.at_all"],
         &["bench", "--pairs", "3"],
         &["bench", "--small", "--pairs", "0"],
+        &["bench", "machine.fence", "--check"],
         &["bench", "machine.memset", "--small", "--svg", "/proc/no/such"],
     ];
     for arguments in cases {

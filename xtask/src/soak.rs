@@ -53,16 +53,8 @@ const SOAKS: &[Soak] = &[
         what: "1 000 seeds of every walker beside every writer, in three formats",
         arguments: "run --release --package interleaf-check -- walkers --seeds 1000",
     },
-    Soak {
-        name: "mutations",
-        what: "every breakage, each noticed",
-        arguments: "xtask mutate",
-    },
-    Soak {
-        name: "valgrind",
-        what: "the library's unit tests under memcheck",
-        arguments: "xtask valgrind",
-    },
+    Soak { name: "mutations", what: "every breakage, each noticed", arguments: "xtask mutate" },
+    Soak { name: "valgrind", what: "the library's unit tests under memcheck", arguments: "xtask valgrind" },
 ];
 
 /// Runs the one named first; what follows goes to its command.

@@ -3,6 +3,7 @@
 use crate::error::Failure;
 use crate::measure::bench::report::Report;
 use crate::measure::bench::{BENCHMARKS, Figure, Options};
+use crate::os::checkout::{FIGURES, PROFILE};
 use crate::show::{Output, Progress, chart};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.filter.as_deref() == Some("list") {
         return super::list::benchmarks(args.output);
     }
+    may_judge(&args, PROFILE)?;
     let options = options(&args)?;
     let progress = Progress::new(args.output, BENCHMARKS.len());
     let report = Report::run(&options, args.filter.as_deref(), |benchmark| progress.step(benchmark.name))?;
@@ -56,6 +58,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     args.output.emit(&report, Report::text)?;
     if args.check { report.check() } else { Ok(()) }
+}
+
+/// Times are judged in one profile alone.
+fn may_judge(args: &Args, profile: &str) -> Result<(), Failure> {
+    if args.check && !args.small && profile != FIGURES {
+        return Err(Failure::usage(format!(
+            "--check judges no times of profile {profile}: cargo run --profile {FIGURES} -- bench --check"
+        )));
+    }
+    Ok(())
 }
 
 fn options(args: &Args) -> Result<Options, Failure> {

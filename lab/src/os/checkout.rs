@@ -8,6 +8,10 @@ use std::process::Command;
 /// The Cargo profile with which this program was built.
 pub const PROFILE: &str = env!("INTERLEAF_PROFILE");
 
+/// The profile whose figures are compared: the library and its callers are one unit of code generation each, so
+/// that what is inlined does not depend on how they are cut.
+pub const FIGURES: &str = "figures";
+
 /// Builds the package in the folder `place` of the checkout with `profile`, and returns the folder in which its
 /// files lie.
 ///

@@ -3,6 +3,7 @@
 use super::{BENCHMARKS, Benchmark, CONTEXT, Figure, Options, Verdict};
 use crate::error::Failure;
 use crate::measure::garbage::PeakGarbage;
+use crate::os::checkout::{FIGURES, PROFILE};
 use crate::os::host_info::HostInfo;
 use crate::show::{chart, table};
 use serde::Serialize;
@@ -12,6 +13,8 @@ use serde::Serialize;
 pub struct Report {
     /// The machine.
     pub setting: HostInfo,
+    /// The Cargo profile of this program.
+    pub profile: &'static str,
     /// The seed.
     pub seed: u64,
     /// Whether the sizes were small; then times are not judged.
@@ -24,6 +27,14 @@ pub struct Report {
     pub figures: Vec<Figure>,
     /// The peak garbage of each benchmark whose machines run the library.
     pub garbage: Vec<GroupGarbage>,
+}
+
+/// The profile, and whether its figures may be compared with others.
+fn profile_line(profile: &str) -> String {
+    if profile == FIGURES {
+        return profile.to_string();
+    }
+    format!("{profile}: figures that are compared come from `--profile {FIGURES}`")
 }
 
 /// The peak garbage of a benchmark.
@@ -52,6 +63,7 @@ impl Report {
         }
         let mut report = Report {
             setting: HostInfo::of_this_machine(),
+            profile: PROFILE,
             seed: options.seed,
             small: options.small,
             whole: filter.is_none() && !options.small,
@@ -120,6 +132,7 @@ impl Report {
     /// The report as text.
     pub fn text(&self) -> String {
         let mut text = format!("machine  {}, {}\n", self.setting.line(), self.setting.power_line());
+        text += &format!("profile  {}\n", profile_line(self.profile));
         text += &format!("seed     {}\n\n", self.seed);
         if !self.context.is_empty() {
             text += &format!("what this machine costs, in this run\n{}\n", figures_table(&self.context));
