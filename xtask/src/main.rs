@@ -10,6 +10,7 @@
 //! | `lines` | the lines that two faults fight for, as the emulator sees it |
 //! | `mutate` | breaking the library on purpose |
 //! | `soak` | long runs: fuzzing, sequences, pairs, mutations |
+//! | `sweep` | small programs after public bug reports: on Linux, in the kernel, recorded and replayed |
 //! | `valgrind` | the library's unit tests under valgrind |
 //! | `size` | files that have grown too long |
 //! | `width` | lines that have grown too wide |
@@ -28,6 +29,7 @@ mod size;
 mod soak;
 mod steps;
 mod storm;
+mod sweep;
 mod valgrind;
 mod width;
 mod words;
@@ -48,8 +50,10 @@ usage: cargo xtask CHORE
   layers   check which module names which and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed: --list, --sample,
            --only NAME,...; with --write first, the table in docs/design/mutations.md is brought up to date
-  soak     what takes too long for the tests: fuzz, oracle, forks, pairs, mutations or valgrind; prints the
+  soak     what takes too long for the tests: fuzz, oracle, forks, pairs, mutations, sweep, valgrind; prints the
            commit and the processor, and how long it took
+  sweep    run the small programs of docs/results/sweep.md on Linux and in the kernel, record and replay
+           them: first, second, or names
   valgrind run the library's unit tests under valgrind, where it is installed: all, or those named
   size     warn of files over 400 lines
   width    fail where a line has more than 110 columns
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         ["layers"] => layers::check_and_print(&root()),
         ["mutate", ref rest @ ..] => mutate::run(&root(), rest),
         ["soak", ref rest @ ..] => soak::run(&root(), rest),
+        ["sweep", ref rest @ ..] => sweep::run(&root(), rest),
         ["valgrind", ref rest @ ..] => valgrind::run(&root(), rest),
         ["size"] => size::check_and_print(&root()),
         ["width"] => width::check_and_print(&root()),

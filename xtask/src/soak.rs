@@ -54,6 +54,11 @@ const SOAKS: &[Soak] = &[
         arguments: "run --release --package interleaf-check -- walkers --seeds 1000",
     },
     Soak { name: "mutations", what: "every breakage, each noticed", arguments: "xtask mutate" },
+    Soak {
+        name: "sweep",
+        what: "small programs after public reports: on Linux, in the kernel, recorded and replayed",
+        arguments: "xtask sweep",
+    },
     Soak { name: "valgrind", what: "the library's unit tests under memcheck", arguments: "xtask valgrind" },
 ];
 
