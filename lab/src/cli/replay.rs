@@ -2,7 +2,7 @@
 
 use super::huge::Huge;
 use crate::error::Failure;
-use crate::replay::{Replay, Report, TimedReplay};
+use crate::replay::{Conclusion, Replay, Report, TimedReplay};
 use crate::show::{Output, Progress};
 use crate::trace::TraceReader;
 use interleaf::space;
@@ -91,6 +91,7 @@ fn one(file: &std::path::Path, args: &Args) -> Result<Report, Failure> {
     let timed = TimedReplay::with(&replay, path, |ready| (ready.pairs(GLANCES), ready.times()));
     let (timed, times) = timed.map_err(refuse)?;
     (report.timed, report.times) = (Some(timed), Some(times));
+    report.conclusion = Some(Conclusion::of(replay));
     progress.done();
     report.file = file.display().to_string();
     Ok(report)

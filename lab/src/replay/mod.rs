@@ -23,6 +23,7 @@
 //! | `huge` `huge_setting` | signs of huge pages; the setting that a replay runs with |
 //! | `resident` | resident memory, ours and Linux's |
 //! | `timed` `times` | the same without a checker: against the zeroing it demands, beside Linux's times |
+//! | `conclusion` | the report's first paragraph: what Linux spent on memory, and what the same takes here |
 //! | `report` `huge_report` | the report |
 //! | `shipped` | the traces of this repository |
 //!
@@ -32,6 +33,7 @@
 
 mod blocks;
 mod checker;
+mod conclusion;
 mod contention;
 mod cut;
 mod difference;
@@ -62,6 +64,7 @@ mod times;
 mod unsettled;
 mod verdict;
 
+pub use conclusion::{Conclusion, Here, Recorded};
 pub use contention::Contended;
 pub use difference::{DifferenceKind, Differences, First};
 pub use fault_counts::Faults;
@@ -95,6 +98,7 @@ pub struct Replay {
     families: Vec<Family>,
     left_out: LeftOut,
     huge: HugeSetting,
+    linux: Recorded,
 }
 
 impl Replay {
@@ -128,18 +132,25 @@ impl Replay {
     /// One line: an event that no replay can perform, or more memory than this machine should give.
     pub fn of(header: Header, events: Vec<Event>) -> Result<Replay, String> {
         let recorded = events.len() as u64;
+        let linux = Recorded::of(header.pid, &events);
         let (families, left_out) = cut::families(&header, events)?;
         let huge = HugeSetting::recorded(&header);
-        Replay { header, recorded, families, left_out, huge }.if_it_fits()
+        let replay = Replay { header, recorded, families, left_out, huge, linux };
+        replay.check_memory().map(|()| replay)
     }
 
     /// The same, with another setting of huge pages than the recorded machine's.
     ///
     /// # Errors
     /// One line: it needs more memory than this machine should give.
-    pub fn with_huge_pages(self, policy: HugePolicy) -> Result<Replay, String> {
-        let huge = self.huge.with_policy(policy);
-        Replay { huge, ..self }.if_it_fits()
+    pub fn with_huge_pages(mut self, policy: HugePolicy) -> Result<Replay, String> {
+        self.set_huge_pages(policy).map(|()| self)
+    }
+
+    /// Sets that. If there is an error, it is set all the same.
+    fn set_huge_pages(&mut self, policy: HugePolicy) -> Result<(), String> {
+        self.huge = self.huge.with_policy(policy);
+        self.check_memory()
     }
 
     /// The setting of huge pages.
@@ -147,7 +158,7 @@ impl Replay {
         self.huge
     }
 
-    fn if_it_fits(self) -> Result<Replay, String> {
+    fn check_memory(&self) -> Result<(), String> {
         let needs = self.memory_bytes();
         if needs > host_memory_bytes() / 2 {
             return Err(format!(
@@ -155,7 +166,7 @@ impl Replay {
                 needs >> 20
             ));
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Memory of the machine that a replay asks for, bytes.

@@ -1,5 +1,6 @@
 //! The report of a replay: one object, or tables.
 
+use super::conclusion::Conclusion;
 use super::contention::{Contended, LinuxTimes};
 use super::difference::DifferenceKind;
 use super::fault_counts::Faults;
@@ -25,6 +26,9 @@ pub struct Report {
     pub file: String,
     /// The command that was recorded.
     pub command: Vec<String>,
+    /// What the rest comes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conclusion: Option<Conclusion>,
     /// Whether the trace was recorded without privilege: no faults of kernel mode, no kinds of access.
     pub partial: bool,
     /// Events of the trace: those replayed and those left out.
@@ -236,7 +240,9 @@ impl Report {
 
     /// The report as tables.
     pub fn text(&self) -> String {
-        let mut text = format!("{}: {}\n{}\n", self.file, self.command.join(" "), self.share_text());
+        let mut text = format!("{}: {}\n", self.file, self.command.join(" "));
+        text += &self.conclusion.as_ref().map(Conclusion::text).unwrap_or_default();
+        text += &format!("{}\n", self.share_text());
         let life = |life: &LifeReport| {
             let LifeReport { pid, program, forked_from, events, end, .. } = life;
             let from = forked_from.map_or("exec".to_string(), |parent| format!("fork of {parent}"));

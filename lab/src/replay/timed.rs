@@ -37,31 +37,35 @@ pub struct Timed {
 
 /// A replay that is ready to be timed.
 pub struct TimedReplay<'a> {
-    replay: &'a Replay,
+    stage: Stage<'a>,
     path: Path,
-    machine: &'a ReplayMachine,
-    vm: &'a Vm<'a, ReplayMachine>,
     /// A second machine like the first, on which nothing runs: what the yardstick zeroes.
     idle: ReplayMachine,
-    layouts: Vec<Layout>,
     filled: Vec<Filled>,
 }
 
-impl<'a> TimedReplay<'a> {
-    /// Runs `f` with a replay that is ready, on the calling thread.
+/// The system that a replay runs on, on either path.
+pub(super) struct Stage<'a> {
+    replay: &'a Replay,
+    machine: &'a ReplayMachine,
+    vm: &'a Vm<'a, ReplayMachine>,
+    layouts: Vec<Layout>,
+}
+
+impl<'a> Stage<'a> {
+    /// Runs `f` with a system for the replay, on the calling thread.
     ///
     /// # Errors
     /// One line: the machine cannot be had.
-    pub fn with<R>(replay: &Replay, path: Path, f: impl FnOnce(&TimedReplay<'_>) -> R) -> Result<R, String> {
-        let new = || setup::machine(&replay.families, replay.huge).map_err(|error| error.to_string());
-        let (machine, idle) = (new()?, new()?);
+    pub(super) fn with<R>(
+        replay: &Replay,
+        f: impl FnOnce(Stage<'_>) -> Result<R, String>,
+    ) -> Result<R, String> {
+        let machine = setup::machine(&replay.families, replay.huge).map_err(|error| error.to_string())?;
         let _cpu = machine.enter(CpuId(0));
         let vm = setup::vm(&machine, replay.huge)?;
         let layouts = replay.families.iter().map(|family| setup::layout(&replay.header, family)).collect();
-        let mut ready =
-            TimedReplay { replay, path, machine: &machine, vm: &vm, idle, layouts, filled: Vec::new() };
-        ready.filled = ready.learn_order()?;
-        Ok(f(&ready))
+        f(Stage { replay, machine: &machine, vm: &vm, layouts })
     }
 
     /// Plays every family, each as `visit` makes a visitor for it.
@@ -70,12 +74,13 @@ impl<'a> TimedReplay<'a> {
     /// One line: there is no memory.
     fn each<V: Visitor>(
         &self,
+        path: Path,
         visit: impl Fn(&'a Family) -> V,
         mut done: impl FnMut(&'a Family, V),
     ) -> Result<(), String> {
         let stack_limit = self.replay.header.limits.stack_bytes;
         for (family, layout) in self.replay.families.iter().zip(&self.layouts) {
-            let space = setup::space(self.vm, *layout, self.path, &family.lives[0])?;
+            let space = setup::space(self.vm, *layout, path, &family.lives[0])?;
             let counts = FaultCounts::default();
             let mut visitor = visit(family);
             play::play(family, self.machine, space, stack_limit, &counts, &mut visitor)?;
@@ -84,23 +89,48 @@ impl<'a> TimedReplay<'a> {
         Ok(())
     }
 
+    /// Replays every life, from its exec to the end of its space. Nanoseconds.
+    ///
+    /// # Errors
+    /// One line: there is no memory.
+    pub(super) fn play(&self, path: Path) -> Result<f64, String> {
+        let start = Instant::now();
+        self.each(path, |family| Plain(&family.steps), |_, _| ())?;
+        Ok(start.elapsed().as_nanos() as f64)
+    }
+}
+
+impl<'a> TimedReplay<'a> {
+    /// Runs `f` with a replay that is ready, on the calling thread.
+    ///
+    /// # Errors
+    /// One line: the machine cannot be had.
+    pub fn with<R>(replay: &Replay, path: Path, f: impl FnOnce(&TimedReplay<'_>) -> R) -> Result<R, String> {
+        let idle = setup::machine(&replay.families, replay.huge).map_err(|error| error.to_string())?;
+        Stage::with(replay, |stage| {
+            let mut ready = TimedReplay { stage, path, idle, filled: Vec::new() };
+            ready.filled = ready.learn_order()?;
+            Ok(f(&ready))
+        })
+    }
+
     /// Frames in the order in which the replay zeroes them, or copies to them.
     fn learn_order(&self) -> Result<Vec<Filled>, String> {
         let mut filled = Vec::new();
         // The first replay leaves the free lists as every later one finds them.
         for _ in 0..2 {
             filled.clear();
-            let limits = self.replay.header.limits;
-            let checking = |family| Checking::new(family, limits, self.replay.huge, |_: &str| ());
-            self.each(checking, |_, checking| filled.extend(checking.filled))?;
-            self.vm.settle();
+            let Replay { header, huge, .. } = self.stage.replay;
+            let checking = |family| Checking::new(family, header.limits, *huge, |_: &str| ());
+            self.stage.each(self.path, checking, |_, checking| filled.extend(checking.filled))?;
+            self.stage.vm.settle();
         }
         Ok(filled)
     }
 
     /// The library that replays.
     pub fn vm(&self) -> &Vm<'a, ReplayMachine> {
-        self.vm
+        self.stage.vm
     }
 
     /// How many frames are zeroed or copied to.
@@ -110,9 +140,7 @@ impl<'a> TimedReplay<'a> {
 
     /// Replays every life, from its exec to the end of its space. Nanoseconds.
     pub fn play(&self) -> f64 {
-        let start = Instant::now();
-        self.each(|family| Plain(&family.steps), |_, _| ()).expect("it was played before");
-        start.elapsed().as_nanos() as f64
+        self.stage.play(self.path).expect("it was played before")
     }
 
     /// Replays every life once more, the clock read before and after each step, and sets that beside what
@@ -128,7 +156,7 @@ impl<'a> TimedReplay<'a> {
                 collected.add(life, steps, step_ns);
             }
         };
-        self.each(clocked, add).expect("it was played before");
+        self.stage.each(self.path, clocked, add).expect("it was played before");
         collected.times()
     }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 mod accounting;
+mod conclusion;
 mod forks;
 mod hostile;
 mod huge;

@@ -1,6 +1,7 @@
 //! Traces that were recorded without privilege.
 
 use super::*;
+use interleaf_lab::replay::Conclusion;
 use interleaf_lab::trace::Extent;
 
 fn unknown(address: u64) -> Event {
@@ -19,9 +20,14 @@ fn a_partial_trace_is_replayed_and_says_so() {
         exit(vec![mapping(at, 2, "r--p", "", "rd mr mw me ac")]),
     ];
     let header = Header { extent: Extent::Partial, ..header() };
-    let report = Replay::of(header, events).unwrap().check(Path::Speculative, |_| ()).unwrap();
+    let replay = Replay::of(header, events).unwrap();
+    let report = replay.check(Path::Speculative, |_| ()).unwrap();
     assert!(report.partial && report.text().contains("PARTIAL"), "{}", report.text());
     assert_eq!((report.unexplained, report.performed, report.faulted), (0, 3, 3), "{}", report.text());
+    let conclusion = Conclusion::of(replay);
+    assert_eq!((conclusion.linux, conclusion.here.len()), (None, 2));
+    let text = conclusion.text();
+    assert!(text.trim_start().starts_with("What Linux spent on memory"), "{text}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use interleaf_programs::dice::mix;
 use interleaf_programs::say::granted;
-use interleaf_programs::sys::{self, Args, EFAULT, PAGE, Region, Rights};
+use interleaf_programs::sys::{self, Args, EFAULT, ENOMEM, PAGE, Region, Rights};
 use interleaf_programs::{GOOD, holds, program, say};
 
 program!(begin);
@@ -136,6 +136,13 @@ fn kernel_touches() {
     // The kernel writes into a page that was never touched.
     granted("mincore", region.resident(&answer));
     holds!(answer.read(0, 0) & 0x0101_0101_0101_0101 == 1 << 24, "mincore: {:#x}", answer.read(0, 0));
+    // At a hole it fails, and has written what it says of the pages before.
+    let with_a_hole = granted("mmap", Region::map(3, Rights::WRITE));
+    granted("munmap", with_a_hole.part(1, 1).unmap());
+    answer.write(0, 0, u64::MAX);
+    holds!(with_a_hole.resident(&answer) == Err(ENOMEM), "mincore goes over a hole");
+    holds!(answer.read(0, 0) == u64::MAX << 8, "mincore of a hole: {:#x}", answer.read(0, 0));
+    granted("munmap", with_a_hole.unmap());
     // It reads from one that was never touched, and from the program's file.
     holds!(
         region.part(5, 1).read_by_kernel(1) == Ok(()),

@@ -1,0 +1,97 @@
+use super::*;
+
+fn recorded() -> Recorded {
+    Recorded {
+        threads: 9,
+        lived_ns: 1_000_000_000,
+        calls: 1234,
+        calls_ns: 80_000_000,
+        forks: 1,
+        forks_ns: 10_000_000,
+        faults: 40_000,
+        fault_tenth_ns: 700,
+        faults_estimated_ns: 28_000_000,
+        faults_most_ns: 300_000_000,
+        beside_calls: 10_000,
+        waited_most_ns: 41_000_000,
+        beside_half_ns: 2300,
+        others_half_ns: 2290,
+    }
+}
+
+fn conclusion(linux: Option<Recorded>) -> Conclusion {
+    let here = |huge, locked_us| Here { huge, locked_us, speculative_us: locked_us - 1000.0, replays: 3 };
+    Conclusion {
+        linux,
+        here: vec![here("never", 33_000.0), here("always", 12_400.0)],
+        replayed_percent: 100.0,
+        recorded_with_huge_pages: false,
+        lacks: Vec::new(),
+        checked_build: false,
+    }
+}
+
+/// The paragraph in one line.
+fn words(conclusion: &Conclusion) -> String {
+    conclusion.text().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn each_number_is_said_with_its_ground() {
+    let text = words(&conclusion(Some(recorded())));
+    for part in [
+        "about 11.8 % of the run on memory, of the 1 s that its 9 threads lived, waiting included",
+        "8.0 % in 1 234 memory calls and 1.0 % in 1 fork (measured from entry to return",
+        "about 2.8 % in 40 000 page faults (estimated at 0.700 us each",
+        "30.0 % if all the time until they went on counts)",
+        "10 000 faults (25.0 %) began while another thread",
+        "at most 41 ms together; half of them went on within 2.30 us, half of the others within 2.29 us.",
+        "33 ms locked and 32 ms speculative without huge pages",
+        "12.4 ms locked and 11.4 ms speculative with huge pages",
+        "(measured: the median of three replays each",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in {text:?}");
+    }
+}
+
+#[test]
+fn what_the_trace_lacks_is_said_instead_of_a_number() {
+    let text = words(&conclusion(None));
+    assert!(
+        text.starts_with("What Linux spent on memory, and what faults waited for, the trace does not tell")
+    );
+    assert!(text.contains("33 ms locked"), "{text}");
+    let mut lacking = conclusion(Some(recorded()));
+    lacking.here.pop();
+    lacking.lacks.push("with huge pages always nothing was measured: no memory".to_string());
+    let text = words(&lacking);
+    assert!(text.ends_with("With huge pages always nothing was measured: no memory."), "{text}");
+}
+
+#[test]
+fn faults_that_met_no_call_and_runs_without_faults_are_said_so() {
+    let none = Recorded { beside_calls: 0, faults: 0, forks: 0, threads: 1, ..recorded() };
+    let text = words(&conclusion(Some(none)));
+    assert!(text.contains("that its thread lived: 8.0 % in 1 234 memory calls (measured"), "{text}");
+    assert!(text.contains("; there was no page fault. No fault began while another thread"), "{text}");
+}
+
+#[test]
+fn a_part_that_is_replayed_and_a_build_that_checks_itself_are_said_so() {
+    let mut part = conclusion(Some(recorded()));
+    part.replayed_percent = 97.256;
+    part.checked_build = true;
+    part.recorded_with_huge_pages = true;
+    let text = words(&part);
+    for said in
+        ["Here the 97.2 % of these that are replayed take", "this build checks itself", "took longer)."]
+    {
+        assert!(text.contains(said), "{said:?} is missing in {text:?}");
+    }
+}
+
+#[test]
+fn lines_are_short() {
+    let longest = conclusion(Some(recorded())).text().lines().map(|line| line.chars().count()).max();
+    assert!(longest.is_some_and(|longest| longest <= COLUMNS));
+}
