@@ -19,7 +19,7 @@ pub struct LinuxTimes {
     pub after_contended: Vec<u64>,
     /// Upper bound of what the faults waited for mapping calls of other threads, added up, nanoseconds: from
     /// a fault that met one until its thread's next event, or until there was an instant without such a call.
-    pub waited_most_ns: u64,
+    pub waited_at_most_ns: u64,
     /// Faults that met a mapping call.
     pub contended: Contended,
 }
@@ -89,7 +89,7 @@ impl LinuxTimes {
         self.after_faults.push(next_ns - fault.fault_ns);
         if fault.met_until_ns.is_some() {
             self.after_contended.push(next_ns - fault.fault_ns);
-            self.waited_most_ns += busy_until().min(next_ns) - fault.fault_ns;
+            self.waited_at_most_ns += busy_until().min(next_ns) - fault.fault_ns;
         }
     }
 }

@@ -1,12 +1,12 @@
-//! The conclusion of a replay, which its report begins with: what of the run Linux spent on memory, what faults
-//! waited for the mapping calls of other threads, and what the same faults and calls take here. Each number is
-//! said with its ground.
+//! The conclusion of a replay, which its report begins with: what of the run Linux spent on memory, what
+//! faults waited for the mapping calls of other threads, and what the same faults and calls take here. Each
+//! number is said with its ground.
 //!
 //! | ground | numbers |
 //! |---|---|
-//! | measured from the recording's timestamps | how long threads lived; calls and forks, from entry to return |
-//! | estimated from them | faults, of which a trace has no end: the shortest tenth of the times from a fault to the next event of its thread, times the faults |
-//! | bounds from them | faults, by the time to the next event; waits, by that and by how long calls were under way without a break |
+//! | measured from the recording's times | how long threads lived; calls and forks |
+//! | estimated from them | faults, of which a trace has no end |
+//! | bounds from them | faults, by the next event of their threads; waits, by the calls' ends too |
 //! | measured now | replays |
 //!
 //! A trace recorded without privilege has times of the tracer's stops, so it says nothing of Linux's.
@@ -17,7 +17,7 @@ mod recorded;
 pub use here::Here;
 pub use recorded::Recorded;
 
-use super::Replay;
+use super::{HugePages, Replay};
 use crate::show::table::{grouped, number};
 use crate::show::width;
 use crate::trace::Extent;
@@ -33,8 +33,8 @@ pub struct Conclusion {
     pub here: Vec<Here>,
     /// Events that are replayed, of all, in percent.
     pub replayed_percent: f64,
-    /// Whether the recorded machine could have huge pages.
-    pub recorded_with_huge_pages: bool,
+    /// Whether the trace has signs of huge pages that Linux had.
+    pub has_huge_pages: bool,
     /// What the trace does not tell, or could not be measured: one line each.
     pub lacks: Vec<String>,
     /// Whether this build checks itself, so that its times are not those of a release.
@@ -51,115 +51,117 @@ impl Conclusion {
         let replayed: usize =
             replay.families.iter().flat_map(|f| &f.lives).map(|life| life.events.len()).sum();
         let replayed_percent = percent(replay.recorded, replayed as u64);
-        let recorded_with_huge_pages = replay.huge.recorded != interleaf::vma::HugePolicy::Never;
+        let has_huge_pages = HugePages::of(&replay.header, &replay.families).are_likely();
         let linux = (!partial).then_some(replay.linux);
         let (here, lacks) = here::all(replay);
         let checked_build = cfg!(debug_assertions);
-        Conclusion { linux, here, replayed_percent, recorded_with_huge_pages, lacks, checked_build }
+        Conclusion { linux, here, replayed_percent, has_huge_pages, lacks, checked_build }
     }
 
     /// The paragraph.
     pub fn text(&self) -> String {
         let mut sentences = match &self.linux {
-            Some(linux) => vec![linux.share_text(self.recorded_with_huge_pages), linux.waits_text()],
+            Some(linux) => vec![linux.share_text(), linux.waits_text()],
             None => vec![NOTHING_OF_LINUX.to_string()],
         };
         sentences.extend(self.here_text());
+        if self.has_huge_pages {
+            sentences.push(OF_HUGE_PAGES.to_string());
+        }
+        if self.checked_build {
+            sentences.push("This build checks itself: a release takes less.".to_string());
+        }
         sentences.extend(self.lacks.iter().map(|line| format!("{}.", capital(line))));
         let most = width::of_stdout().map_or(COLUMNS, |columns| columns.min(COLUMNS));
-        format!("\n{}\n", width::wrapped(&format!("{}\n", sentences.join(" ")), most))
+        let lines = width::wrapped(&format!("{}\n", sentences.join(" ")), most);
+        format!("\n{}\n", lines.replace(HELD, " "))
     }
 
     fn here_text(&self) -> Option<String> {
         let first = self.here.first()?;
         let of = |here: &Here| {
-            let with = if here.huge == "never" {
-                "without huge pages"
-            } else {
-                "with huge pages wherever Linux could"
-            };
-            format!("{} locked and {} speculative {with}", us(here.locked_us), us(here.speculative_us))
+            let with = if here.huge == "never" { "without huge pages" } else { "with huge pages always" };
+            format!("{} speculative and {} locked {with}", us(here.speculative_us), us(here.locked_us))
         };
         let ways: Vec<String> = self.here.iter().map(of).collect();
-        let times = match first.replays {
-            1 => "one replay each",
-            _ => "the median of three replays each",
-        };
-        let mut text = format!("Here {} take {} (measured: {times}", self.what(), ways.join(", and "));
-        text += ", one thread on one CPU, so no fault waits; with the zeroing and copying of frames, and without \
-                 a processor's entry to and return from a fault; memory stands in for files";
-        if self.checked_build {
-            text += "; this build checks itself, so a release takes less";
-        }
-        if self.recorded_with_huge_pages {
-            text +=
-                "; a page of a huge page that Linux had took no fault of its own, so it is not touched here";
-        }
-        Some(text + ").")
+        let times = if first.replays == 1 { "one replay" } else { "the median of three replays" };
+        Some(format!(
+            "Here {} take {}: measured, {times} of each on one thread, where no fault waits; zeroing and \
+             copying of frames are in it, a processor's entry to a fault and return from it are not, and \
+             memory stands in for files.",
+            self.what(),
+            ways.join(", and "),
+        ))
     }
 
     fn what(&self) -> String {
         match self.replayed_percent {
             all if all >= 100.0 => "the same faults and calls".to_string(),
-            part => format!("the {} % of these that are replayed", number((part * 100.0).floor() / 100.0)),
+            part => {
+                format!("the {}{HELD}% of these that are replayed", number((part * 100.0).floor() / 100.0))
+            }
         }
     }
 }
 
-const NOTHING_OF_LINUX: &str = "What Linux spent on memory, and what faults waited for, the trace does not tell: \
-     it was recorded without privilege, so its times are those of a tracer's stops, and faults in kernel mode are \
-     not in it.";
+/// A space at which no line is broken.
+const HELD: char = '\u{a0}';
+
+const NOTHING_OF_LINUX: &str = "What Linux spent on memory, and what faults waited for, the trace does not \
+     tell: it was recorded without privilege, so its times are those of a tracer's stops, and faults in \
+     kernel mode are not in it.";
+const OF_HUGE_PAGES: &str = "Linux had huge pages: a fault that got one took longer than the \
+     estimate, and what of such a page was touched after it the trace does not tell, so it is not touched \
+     here.";
 
 impl Recorded {
-    fn share_text(&self, huge: bool) -> String {
-        let share = |ns: u64| share(self.lived_ns, ns);
-        let threads = match self.threads {
-            1 => "its thread lived".to_string(),
-            threads => format!("its {} threads lived, waiting included", grouped(threads as i64)),
+    fn share_text(&self) -> String {
+        let spent = |ns: u64| format!("{} ({})", time(ns), share(self.lived_ns, ns));
+        let lived = match self.threads {
+            1 => "that the run's thread lived".to_string(),
+            threads => format!("that the run's {} lived, waiting included", counted(threads, "thread")),
         };
-        let mut parts = vec![format!("{} in {}", share(self.calls_ns), counted(self.calls, "memory call"))];
-        if self.forks > 0 {
-            parts.push(format!("{} in {}", share(self.forks_ns), counted(self.forks, "fork")));
-        }
         let mut text = format!(
-            "Linux spent about {} of the run on memory, of the {} that {threads}: {} (measured from entry to \
-             return, recording included)",
-            share(self.memory_ns()),
-            ns(self.lived_ns),
-            parts.join(" and "),
+            "Of the {} {lived}, Linux spent about {} on memory: {} in {}",
+            time(self.lived_ns),
+            spent(self.memory_ns()),
+            spent(self.calls_ns),
+            counted(self.calls, "memory call"),
         );
+        if self.forks > 0 {
+            text += &format!(" and {} in {}", spent(self.forks_ns), counted(self.forks, "fork"));
+        }
+        text += ", measured from entry to return with the recording; ";
         if self.faults == 0 {
-            return text + "; there was no page fault.";
+            return text + "there was no page fault.";
         }
         text += &format!(
-            ", and about {} in {} (estimated at {} each, as a trace has no end of a fault: a tenth of their \
-             threads went on sooner than that; {} if all the time until they went on counts",
-            share(self.faults_estimated_ns),
+            "and about {} in {}, estimated at {} each, since a trace has the start of a fault alone (a \
+             tenth of them were followed sooner by their thread's next event; all the time up to that event \
+             is {}).",
+            spent(self.faults_estimated_ns),
             counted(self.faults, "page fault"),
-            ns(self.fault_tenth_ns),
-            share(self.faults_most_ns),
+            time(self.fault_tenth_ns),
+            share(self.lived_ns, self.faults_at_most_ns),
         );
-        if huge {
-            text += "; a fault that got a huge page took longer";
-        }
-        text + ")."
+        text
     }
 
     fn waits_text(&self) -> String {
         if self.beside_calls == 0 {
-            return "No fault began while another thread of its process was in a call that changes mappings \
-                    (measured), so none waited for one."
+            return "No fault began while another thread of its process was in a call that changes \
+                    mappings, measured, so none is seen to have waited for one."
                 .to_string();
         }
         format!(
-            "{} ({}) began while another thread of the process was in a call that changes mappings (measured); \
-             what they waited for it is not in a trace, but was at most {} together; half of them went on within \
-             {}, half of the others within {}.",
+            "{} ({}) began while another thread of their process was in a call that changes mappings, \
+             measured. How long they waited for it is not in a trace: at most {} together; half of them went \
+             on within {}, half of the others within {}.",
             counted(self.beside_calls, "fault"),
             share(self.faults, self.beside_calls),
-            ns(self.waited_most_ns),
-            ns(self.beside_half_ns),
-            ns(self.others_half_ns),
+            time(self.waited_at_most_ns),
+            time(self.beside_half_ns),
+            time(self.others_half_ns),
         )
     }
 }
@@ -170,27 +172,32 @@ fn percent(whole: u64, part: u64) -> f64 {
 
 fn share(whole: u64, part: u64) -> String {
     match percent(whole, part) {
-        0.0 => "nothing".to_string(),
-        little if little < 0.1 => "less than 0.1 %".to_string(),
-        some => format!("{some:.1} %"),
+        0.0 => "none of it".to_string(),
+        little if little < 0.1 => format!("less than 0.1{HELD}%"),
+        some => format!("{some:.1}{HELD}%"),
     }
 }
 
 fn counted(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", grouped(count as i64))
+    held(&format!("{} {what}{plural}", grouped(count as i64)))
 }
 
-fn ns(ns: u64) -> String {
+fn time(ns: u64) -> String {
     us(ns as f64 / 1000.0)
 }
 
 fn us(us: f64) -> String {
-    match us {
+    held(&match us {
         us if us >= 1e6 => format!("{} s", number(us / 1e6)),
         us if us >= 1000.0 => format!("{} ms", number(us / 1000.0)),
         us => format!("{} us", number(us)),
-    }
+    })
+}
+
+/// What stays in one line.
+fn held(text: &str) -> String {
+    text.replace(' ', &HELD.to_string())
 }
 
 fn capital(line: &str) -> String {

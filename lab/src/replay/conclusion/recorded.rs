@@ -27,11 +27,11 @@ pub struct Recorded {
     /// Estimated, since a trace has no end of a fault: the faults times that.
     pub faults_estimated_ns: u64,
     /// Upper bound: from each fault to the next event of its thread, added up.
-    pub faults_most_ns: u64,
+    pub faults_at_most_ns: u64,
     /// Measured: faults that began while another thread of the process was in a call that changes mappings.
     pub beside_calls: u64,
     /// Upper bound of what they waited for such calls, added up.
-    pub waited_most_ns: u64,
+    pub waited_at_most_ns: u64,
     /// Measured: half of those faults were followed by the next event of their thread sooner than this.
     pub beside_half_ns: u64,
     /// Measured: half of the others were.
@@ -78,16 +78,16 @@ impl Recorded {
     }
 
     fn add_faults(&mut self, events: &[Event]) {
-        let LinuxTimes { mut after_faults, mut after_contended, waited_most_ns, contended, .. } =
+        let LinuxTimes { mut after_faults, mut after_contended, waited_at_most_ns, contended, .. } =
             LinuxTimes::of(events);
         self.faults = contended.faults;
         self.beside_calls = contended.beside_a_call;
-        self.waited_most_ns = waited_most_ns;
-        self.faults_most_ns = after_faults.iter().sum();
+        self.waited_at_most_ns = waited_at_most_ns;
+        self.faults_at_most_ns = after_faults.iter().sum();
         after_faults.sort_unstable();
         after_contended.sort_unstable();
         self.fault_tenth_ns = at_share(&after_faults, 10);
-        self.faults_estimated_ns = (self.faults * self.fault_tenth_ns).min(self.faults_most_ns);
+        self.faults_estimated_ns = (self.faults * self.fault_tenth_ns).min(self.faults_at_most_ns);
         self.beside_half_ns = at_share(&after_contended, 2);
         self.others_half_ns = at_share(&without(&after_faults, &after_contended), 2);
     }

@@ -38,7 +38,7 @@ fn the_time_after_a_fault_is_that_to_the_next_event_of_its_thread() {
 
 #[test]
 fn a_fault_waits_at_most_until_no_other_thread_is_in_such_a_call_or_its_own_thread_goes_on() {
-    let until = |events: &[Event]| LinuxTimes::of(events).waited_most_ns;
+    let until = |events: &[Event]| LinuxTimes::of(events).waited_at_most_ns;
     let alone = [call(2, Sys::Munmap, 10, 30), fault(1, 20), fault(1, 100)];
     assert_eq!(until(&alone), 10, "the call ends first");
     let soon = [call(2, Sys::Munmap, 10, 30), fault(1, 20), fault(1, 24)];

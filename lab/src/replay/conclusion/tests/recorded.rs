@@ -62,7 +62,7 @@ fn faults_are_estimated_by_the_shortest_tenth_and_bounded_by_their_threads_next_
     let recorded = Recorded::of(1, &events);
     assert_eq!(recorded.faults, 11);
     assert_eq!((recorded.fault_tenth_ns, recorded.faults_estimated_ns), (4, 44));
-    assert_eq!(recorded.faults_most_ns, gaps.iter().sum::<u64>());
+    assert_eq!(recorded.faults_at_most_ns, gaps.iter().sum::<u64>());
 }
 
 #[test]
