@@ -50,8 +50,8 @@ usage: cargo xtask CHORE
   layers   check which module names which and where `unsafe` stands
   mutate   break the library in many ways, one at a time, and see each noticed: --list, --sample,
            --only NAME,...; with --write first, the table in docs/design/mutations.md is brought up to date
-  soak     what takes too long for the tests: fuzz, oracle, forks, pairs, mutations, sweep, valgrind; prints the
-           commit and the processor, and how long it took
+  soak     what takes too long for the tests: fuzz, oracle, forks, pairs, mutations, sweep, valgrind;
+           prints the commit and the processor, and how long it took
   sweep    run the small programs of docs/results/sweep.md on Linux and in the kernel, record and replay
            them: first, second, or names
   valgrind run the library's unit tests under valgrind, where it is installed: all, or those named

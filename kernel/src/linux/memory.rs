@@ -56,8 +56,8 @@ pub fn brk(end: u64) -> CallResult {
     Ok(with_space(|space| linux::brk(space, end)))
 }
 
-/// The library reports under its lock, so the report is collected, and copied to the program afterwards. As in
-/// Linux the bytes of the pages before a hole are written, and the call fails then.
+/// The library reports under its lock, so the report is collected, and copied to the program afterwards. As
+/// in Linux the bytes of the pages before a hole are written, and the call fails then.
 pub fn mincore(addr: u64, len: u64, to: u64) -> CallResult {
     linux::check_mincore(addr, len, to, user::USER_END)?;
     let end = addr + len;

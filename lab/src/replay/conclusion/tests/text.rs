@@ -70,9 +70,12 @@ fn what_the_trace_lacks_is_said_instead_of_a_number() {
 
 #[test]
 fn faults_that_met_no_call_and_runs_without_faults_are_said_so() {
-    let none = Recorded { beside_calls: 0, faults: 0, forks: 0, threads: 1, ..recorded() };
+    let none = Recorded { beside_calls: 0, faults: 0, faults_estimated_ns: 0, threads: 1, ..recorded() };
     let text = words(&conclusion(Some(none)));
-    assert!(text.contains("that the run's thread lived, Linux spent about 80 ms"), "{text}");
+    assert!(
+        text.contains("that the run's thread lived, Linux spent about 90 ms (9.0 %) on memory"),
+        "{text}"
+    );
     assert!(text.contains("; there was no page fault. No fault began while another thread"), "{text}");
 }
 
