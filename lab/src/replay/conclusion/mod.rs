@@ -18,6 +18,7 @@ pub use here::Here;
 pub use recorded::Recorded;
 
 use super::{HugePages, Replay};
+use crate::os::checkout::{FIGURES, PROFILE};
 use crate::show::table::{grouped, number};
 use crate::show::width;
 use crate::trace::Extent;
@@ -37,8 +38,8 @@ pub struct Conclusion {
     pub has_huge_pages: bool,
     /// What the trace does not tell, or could not be measured: one line each.
     pub lacks: Vec<String>,
-    /// Whether this build checks itself, so that its times are not those of a release.
-    pub checked_build: bool,
+    /// The Cargo profile of this program.
+    pub profile: &'static str,
 }
 
 /// Most columns of a line of the paragraph.
@@ -54,8 +55,7 @@ impl Conclusion {
         let has_huge_pages = HugePages::of(&replay.header, &replay.families).are_likely();
         let linux = (!partial).then_some(replay.linux);
         let (here, lacks) = here::all(replay);
-        let checked_build = cfg!(debug_assertions);
-        Conclusion { linux, here, replayed_percent, has_huge_pages, lacks, checked_build }
+        Conclusion { linux, here, replayed_percent, has_huge_pages, lacks, profile: PROFILE }
     }
 
     /// The paragraph.
@@ -68,8 +68,11 @@ impl Conclusion {
         if self.has_huge_pages {
             sentences.push(OF_HUGE_PAGES.to_string());
         }
-        if self.checked_build {
-            sentences.push("This build checks itself: a release takes less.".to_string());
+        if self.profile != FIGURES {
+            sentences.push(format!(
+                "This program is of profile {}: figures that are compared come from `--profile {FIGURES}`.",
+                self.profile
+            ));
         }
         sentences.extend(self.lacks.iter().map(|line| format!("{}.", capital(line))));
         let most = width::of_stdout().map_or(COLUMNS, |columns| columns.min(COLUMNS));

@@ -27,7 +27,7 @@ fn conclusion(linux: Option<Recorded>) -> Conclusion {
         replayed_percent: 100.0,
         has_huge_pages: false,
         lacks: Vec::new(),
-        checked_build: false,
+        profile: FIGURES,
     }
 }
 
@@ -80,15 +80,15 @@ fn faults_that_met_no_call_and_runs_without_faults_are_said_so() {
 }
 
 #[test]
-fn a_part_that_is_replayed_and_a_build_that_checks_itself_are_said_so() {
+fn a_part_that_is_replayed_and_another_profile_are_said_so() {
     let mut part = conclusion(Some(recorded()));
     part.replayed_percent = 97.256;
-    part.checked_build = true;
+    part.profile = "dev";
     part.has_huge_pages = true;
     let text = words(&part);
     for said in [
         "Here the 97.2 % of these that are replayed take",
-        "This build checks itself",
+        "This program is of profile dev",
         "Linux had huge pages",
     ] {
         assert!(text.contains(said), "{said:?} is missing in {text:?}");
