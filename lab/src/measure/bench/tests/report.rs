@@ -59,7 +59,7 @@ fn what_cannot_be_told_is_measured_again_with_more_pairs_and_not_for_ever() {
 fn report(figures: Vec<Figure>) -> Report {
     let setting = HostInfo::of_this_machine();
     let (context, garbage) = (Vec::new(), Vec::new());
-    Report { setting, seed: 1, small: false, whole: false, context, figures, garbage }
+    Report { setting, profile: "figures", seed: 1, small: false, whole: false, context, figures, garbage }
 }
 
 #[test]
