@@ -13,6 +13,7 @@ pub mod cli;
 pub mod error;
 #[cfg(feature = "experiments")]
 pub mod fuzz;
+pub mod linux_rules;
 pub mod machine;
 #[cfg(feature = "experiments")]
 pub mod measure;

@@ -18,6 +18,7 @@ use super::mapping::{Mapping, VmFlags};
 use super::{Contents, Model, Page};
 use crate::check::calls::{Errno, HUGE_BYTES, HugeLeaf, PAGE};
 use crate::check::huge_rules::HugeRules;
+use crate::linux_rules::discard_frees_table;
 use interleaf::vma::HugePolicy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -201,7 +202,7 @@ impl Model {
     /// MADV_DONTNEED of a part of a mapping: tables that it has emptied.
     pub(super) fn free_emptied(&mut self, part: &Range<u64>) {
         if self.follows(HugeRules::DISCARDS_FREE_TABLES) {
-            self.regions.by_start.retain(|&region, _| region < part.start || region + HUGE_BYTES > part.end);
+            self.regions.by_start.retain(|&region, _| !discard_frees_table(part, region));
         }
     }
 
