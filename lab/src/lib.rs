@@ -10,6 +10,7 @@ pub mod boot;
 pub mod cli;
 #[cfg(feature = "experiments")]
 pub mod error;
+pub mod linux_rules;
 pub mod machine;
 #[cfg(feature = "experiments")]
 pub mod measure;

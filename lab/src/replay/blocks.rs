@@ -33,10 +33,10 @@ impl Checker<'_> {
         if beside.is_empty() || player.huge_page_at(page).is_some() {
             return;
         }
-        self.of_blocks.remove(&page);
+        self.brought.remove(page);
         for other in beside.into_iter().filter(|other| player.space.resident_frame(*other).is_some()) {
             self.note_filled(other, None, player, filled);
-            self.of_blocks.insert(other);
+            self.brought.insert(other);
         }
     }
 }

@@ -7,20 +7,20 @@ use super::huge_setting::HugeSetting;
 use super::judge::{self, Met};
 use super::life::{End, Life};
 use super::moves::Moves;
+use super::page_set::PageSet;
 use super::player::Player;
-use super::step::{Act, CallStep, Step, Steps, Way, pages};
+use super::regions::Regions;
+use super::signals::{Signalled, signalled};
+use super::step::{Act, CallStep, Step, Steps, Tried, Way};
 use super::unsettled::Unsettled;
 use super::verdict::{Filled, Verdict};
-use crate::trace::{Event, Kind as EventKind, Limits, Mode, Sys};
-use interleaf::units::{Access, CpuId, PAGE_SIZE, Pfn, Rights, VirtAddr, Vpn};
+use crate::trace::{Event, Kind as EventKind, Limits};
+use interleaf::units::{Access, CpuId, Pfn, Rights, VirtAddr, Vpn};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Number of events between two checks of the TLB against the tables.
 const INSPECT_EVERY: usize = 4096;
-
-/// `MADV_REMOVE` of Linux, as an argument of madvise.
-const MADV_REMOVE: u64 = 9;
 
 /// Checks one life against what Linux did.
 pub struct Checker<'a> {
@@ -28,7 +28,7 @@ pub struct Checker<'a> {
     steps: &'a Steps,
     pub(super) limits: Limits,
     /// Faults after which the program got a signal.
-    signalled: HashSet<usize>,
+    pub(super) signalled: Signalled,
     /// The thread that faulted last on each page, and when.
     pub(super) last_fault: HashMap<Vpn, (u32, u64)>,
     forks: ForkWindows,
@@ -37,17 +37,19 @@ pub struct Checker<'a> {
     /// Calls that move memory, by time.
     pub(super) moves: Moves,
     /// Where mappings may be joined otherwise because calls were under way at the same time.
-    unsettled: Unsettled,
+    pub(super) unsettled: Unsettled,
     /// Ranges of calls that are not built: mappings may begin or end elsewhere there.
-    imposed: Vec<Range<u64>>,
+    pub(super) imposed: Vec<Range<u64>>,
     /// Those of them whose pages Linux fills, keeps or refuses in ways that are not built.
     pub(super) imposed_pages: Vec<Range<u64>>,
     /// Those of them of which shared memory lost its pages since this was last asked.
-    removed: Vec<Range<u64>>,
+    pub(super) removed: Vec<Range<u64>>,
     pub(super) huge: HugeSetting,
-    /// Pages that came with a block of a size between, of which another page faulted.
-    pub(super) of_blocks: HashSet<Vpn>,
-    verdict: Verdict,
+    /// Pages that came with a huge page, or a block of a size between, of which another page faulted.
+    pub(super) brought: PageSet,
+    /// Regions that Linux may have mapped by huge pages.
+    pub(super) regions: Regions,
+    pub(super) verdict: Verdict,
 }
 
 impl<'a> Checker<'a> {
@@ -57,7 +59,7 @@ impl<'a> Checker<'a> {
             life,
             steps,
             limits,
-            signalled: judge::signalled(&life.events),
+            signalled: signalled(&life.events),
             last_fault: HashMap::new(),
             forks: ForkWindows::of(&life.events),
             during_forks: HashSet::new(),
@@ -67,7 +69,8 @@ impl<'a> Checker<'a> {
             imposed_pages: Vec::new(),
             removed: Vec::new(),
             huge,
-            of_blocks: HashSet::new(),
+            brought: PageSet::default(),
+            regions: Regions::default(),
             verdict: Verdict::default(),
         }
     }
@@ -76,7 +79,8 @@ impl<'a> Checker<'a> {
     pub fn step(&mut self, at: usize, player: &Player<'_, '_>, filled: &mut Vec<Filled>) {
         match self.steps.steps[at] {
             Step::Nothing => {}
-            Step::Touch { addr, access } => self.touch(at, addr, access, player, filled),
+            Step::Touch { addr, tried } => self.touch(at, addr, tried, player, filled),
+            Step::Barred { by, .. } => self.barred(at, by),
             Step::Call(number) => self.call(at, &self.steps.calls[number as usize], player, filled),
         }
         if at % INSPECT_EVERY == INSPECT_EVERY - 1 {
@@ -87,7 +91,8 @@ impl<'a> Checker<'a> {
     /// The last event was a fork, after which `child` goes on with what was noted so far.
     pub fn forked(&self, child: &mut Checker<'_>, player: &Player<'_, '_>) {
         child.during_forks.clone_from(&self.during_forks);
-        child.of_blocks.clone_from(&self.of_blocks);
+        child.brought.clone_from(&self.brought);
+        child.regions.clone_from(&self.regions);
         self.unsettled.copy_to(&mut child.unsettled);
         child.imposed.clone_from(&self.imposed);
         child.imposed_pages.clone_from(&self.imposed_pages);
@@ -116,7 +121,7 @@ impl<'a> Checker<'a> {
         self.verdict
     }
 
-    fn differ(&mut self, kind: Kind, at: usize, text: impl FnOnce() -> String) {
+    pub(super) fn differ(&mut self, kind: Kind, at: usize, text: impl FnOnce() -> String) {
         self.verdict.differences.add(kind, at, text);
     }
 
@@ -124,7 +129,7 @@ impl<'a> Checker<'a> {
         &mut self,
         at: usize,
         addr: VirtAddr,
-        access: Option<Access>,
+        tried: Tried,
         player: &Player<'_, '_>,
         filled: &mut Vec<Filled>,
     ) {
@@ -133,10 +138,14 @@ impl<'a> Checker<'a> {
         if self.forks.any_beside(&self.life.events[at]) {
             self.during_forks.insert(page);
         }
+        if self.signalled.contains_key(&at) && self.is_forbidden_meanwhile(at, addr, tried, player) {
+            return self
+                .differ(Kind::MeanwhileFault, at, || format!("{fault:x?}: forbidden at the same time"));
+        }
         let huge_before = player.huge_page_at(page);
         let before = player.space.resident_frame(page);
         let is_present = player.machine.leaf_at(page).is_some();
-        let is_of_block = is_present && self.of_blocks.contains(&page);
+        let is_brought = is_present && self.brought.contains(page);
         let beside = if is_present { Vec::new() } else { self.absent_beside(page, player) };
         let is_zero = before.is_some_and(|(frame, _)| frame == player.space.vm().memory().zero_frame());
         let mappers = before.filter(|_| !is_zero).map_or(0, |(frame, _)| player.mappers(page, frame));
@@ -144,7 +153,7 @@ impl<'a> Checker<'a> {
         let anonymous =
             |player: &Player<'_, '_>| player.space.vma_at(addr).filter(|_| self.unsettled.is_possible());
         let had_none = anonymous(player).is_some_and(|vma| vma.anon.is_none());
-        let done = player.touch(addr, access);
+        let done = player.touch(addr, tried);
         if had_none && let Some(vma) = anonymous(player).filter(|vma| !vma.anon.is_none()) {
             let range = vma.range.start.addr().0..vma.range.end.addr().0;
             let (event, later) = (&self.life.events[at], &self.life.events[at + 1..]);
@@ -155,7 +164,8 @@ impl<'a> Checker<'a> {
         self.verdict.faulted += u64::from(raised > 0);
         self.note_filled(page, before.map(|(frame, _)| frame), player, filled);
         self.note_block(page, beside, player, filled);
-        if done.is_ok() && access == Some(Access::Write) {
+        self.note_touched(page, is_present, player);
+        if done.is_ok() && tried == Tried::As(Access::Write) {
             self.check_copied(page, before, mappers, player);
         }
         if player.counts.growths() > growths {
@@ -164,12 +174,11 @@ impl<'a> Checker<'a> {
                 player.space.vma_at(addr).map(|vma| vma.range.start.addr().0..vma.range.end.addr().0),
             );
         }
-        let met = Met { is_present, is_zero, raised, is_huge: huge_before.is_some() || is_of_block };
-        let difference = match (done, self.signalled.contains(&at)) {
+        let met = Met { is_present, is_zero, raised, is_huge: huge_before.is_some() || is_brought };
+        let difference = match (done, self.signalled.contains_key(&at)) {
             (Ok(()), false) => self.judge_fault(at, &fault, met, player),
             (Err(_), true) => None,
-            (Err(_), false) if fault.mode == Mode::Kernel => Some(Kind::KernelRefused),
-            (Err(_), false) => Some(Kind::Refused),
+            (Err(_), false) => Some(self.judge_refused(at, &fault)),
             (Ok(()), true) if judge::is_stand_in(player, addr) => Some(Kind::FileFault),
             (Ok(()), true) => Some(Kind::Allowed),
         };
@@ -233,7 +242,7 @@ impl<'a> Checker<'a> {
     }
 
     fn call(&mut self, at: usize, call: &CallStep, player: &Player<'_, '_>, filled: &mut Vec<Filled>) {
-        let populated = populated(call);
+        let populated = populated(call, player);
         self.verdict.resident.count(player);
         self.note_imposed_pages(at, call, player);
         // A new mapping replaces the pages that were there.
@@ -245,9 +254,10 @@ impl<'a> Checker<'a> {
         if let EventKind::Call(recorded) = &self.life.events[at].kind {
             self.unsettled.note_call(recorded, self.life.events[at].tid);
         }
-        for (page, before) in populated.into_iter().zip(before) {
-            self.note_filled(page, before, player, filled);
+        for (page, before) in populated.iter().zip(before) {
+            self.note_filled(*page, before, player, filled);
         }
+        self.note_huge_change(call, &populated, player);
         let agreed = ours == call.expected;
         let count = self.verdict.calls.entry((call.sys, call.way)).or_default();
         count.times += 1;
@@ -256,64 +266,11 @@ impl<'a> Checker<'a> {
         self.verdict.places.of += u64::from(chosen);
         self.verdict.places.agreed += u64::from(chosen && agreed);
         if matches!(call.way, Way::Imposed) {
-            self.note_imposed(at, call);
+            self.note_imposed(at, call, player);
         }
         if !agreed {
             let kind = self.judge_answer(at, call, ours, player);
             self.differ(kind, at, || format!("{}: Linux {:#x}, here {ours:#x}", call.sys, call.expected));
-        }
-    }
-
-    /// What a call that is not built does to edges of mappings is not done here.
-    fn note_imposed(&mut self, at: usize, call: &CallStep) {
-        let EventKind::Call(recorded) = &self.life.events[at].kind else { return };
-        let [first, second, third, fourth, ..] = recorded.args;
-        self.imposed.push(match recorded.sys {
-            _ if call.expected < 0 || call.collapsed_pages() > 0 => return,
-            Sys::Mremap => pages(call.expected as u64, third),
-            Sys::Mlockall | Sys::Munlockall => 0..u64::MAX,
-            Sys::Prctl => pages(third, fourth),
-            Sys::Mmap | Sys::MapShadowStack => pages(call.expected as u64, second),
-            _ => pages(first, second),
-        });
-    }
-
-    /// Notes, before a call that is not built is imposed, the pages that Linux treats as it asked.
-    fn note_imposed_pages(&mut self, at: usize, call: &CallStep, player: &Player<'_, '_>) {
-        let EventKind::Call(recorded) = &self.life.events[at].kind else { return };
-        if call.way != Way::Imposed || call.expected < 0 {
-            return;
-        }
-        let [first, old_len, new_len, ..] = recorded.args;
-        if recorded.sys == Sys::Mremap && player.is_of_several() {
-            self.note_moved_shared(first, old_len.min(new_len), call.expected as u64, player);
-        }
-        self.imposed_pages.push(match recorded.sys {
-            Sys::Mlock | Sys::Mlock2 => pages(first, old_len),
-            Sys::Mlockall => 0..u64::MAX,
-            Sys::Mmap => pages(call.expected as u64, old_len),
-            // The object's pages are dropped, in every space that maps it.
-            Sys::Madvise if new_len == MADV_REMOVE => {
-                let removed = pages(first, old_len);
-                self.removed.push(removed.clone());
-                removed
-            }
-            // The object of shared memory does not grow: beyond its end there is SIGBUS.
-            Sys::Mremap if new_len > old_len && judge::is_shared(player, VirtAddr(first)) => {
-                pages((call.expected as u64).saturating_add(old_len), new_len - old_len)
-            }
-            _ => return,
-        });
-    }
-
-    /// Entries that a fork took the right to write from stay so when Linux moves them; a page that is moved
-    /// by hand gets a frame of its own, which may be written.
-    fn note_moved_shared(&mut self, from: u64, len: u64, to: u64, player: &Player<'_, '_>) {
-        for offset in (0..len).step_by(PAGE_SIZE).filter(|_| from != to) {
-            let leaf = player.machine.leaf_at(VirtAddr(from + offset).vpn());
-            if leaf.is_some_and(|leaf| !leaf.rights.contains(Rights::WRITE)) {
-                self.imposed_pages.push(pages(to + offset, 1));
-            }
         }
     }
 
@@ -368,13 +325,17 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The pages that a call makes present itself.
-fn populated(call: &CallStep) -> Vec<Vpn> {
-    let start = match call.act {
-        _ if call.populated_pages() == 0 => return Vec::new(),
-        Act::Madvise { addr, .. } => addr,
-        _ => call.expected as u64,
+/// The pages that a call makes present itself; advice that failed has done so up to a hole, or to a mapping
+/// without rights.
+fn populated(call: &CallStep, player: &Player<'_, '_>) -> Vec<Vpn> {
+    let (start, pages) = match call.act {
+        Act::Madvise { addr, .. } if call.expected < 0 => {
+            let asked = call.act.populated_pages();
+            (addr, if asked == 0 { 0 } else { asked.min(player.accessible_pages(VirtAddr(addr))) })
+        }
+        Act::Madvise { addr, .. } => (addr, call.populated_pages()),
+        _ => (call.expected as u64, call.populated_pages()),
     };
     let first = VirtAddr(start).vpn();
-    (0..call.populated_pages()).map(|page| first.add(page)).collect()
+    (0..pages).map(|page| first.add(page)).collect()
 }

@@ -5,7 +5,8 @@
 use super::life::{End, Family, LeftOut, Life, Then, Turn};
 use super::refusals::Refusals;
 use super::setup;
-use super::step::Steps;
+use super::signals::{Signalled, signalled};
+use super::step::{Steps, Told};
 use crate::trace::{Access, Call, Event, Header, Image, Kind, Mode, Started, Sys};
 use interleaf::vma::HugeRefusal;
 use std::collections::{HashMap, HashSet};
@@ -22,8 +23,8 @@ pub fn families(header: &Header, events: Vec<Event>) -> Result<(Vec<Family>, Lef
         cutter.take(number, event);
     }
     cutter.left_out.forked_processes = cutter.forked.values().filter(|&&alive| alive).count() as u64;
-    let begin = Steps::new(setup::lowest_hint(header));
-    let families = cutter.families.into_iter().map(|cuts| family(cuts, &begin));
+    let lowest_hint = setup::lowest_hint(header);
+    let families = cutter.families.into_iter().map(|cuts| family(cuts, lowest_hint));
     let families = families.collect::<Result<_, String>>()?;
     Ok((families, cutter.left_out))
 }
@@ -245,20 +246,22 @@ fn untold(sys: Sys) -> bool {
     matches!(sys, Sys::Shmat | Sys::RemapFilePages | Sys::Userfaultfd)
 }
 
-/// The lives of a family in their turns, with what is done for each event. Steps begin as `begin`.
-fn family(cuts: Vec<Cut>, begin: &Steps) -> Result<Family, String> {
+/// The lives of a family in their turns, with what is done for each event.
+fn family(cuts: Vec<Cut>, lowest_hint: u64) -> Result<Family, String> {
     // Events by their number; after that of the last, the end of a life.
     let mut order: Vec<(usize, bool, usize)> = Vec::new();
     let mut forks: HashMap<(usize, usize), usize> = HashMap::new();
     let mut family = Family::default();
+    let mut signals: Vec<Signalled> = Vec::new();
     for (life, cut) in cuts.into_iter().enumerate() {
         order.extend(cut.numbers.iter().map(|&number| (number, false, life)));
         order.push((cut.last, true, life));
         let index = |number: usize| cut.numbers.binary_search(&number).expect("an event of its own");
         forks.extend(cut.forks.iter().map(|&(number, child)| ((life, index(number)), child)));
         let segments = cut.segments.iter().map(|&(number, bytes)| (index(number), bytes)).collect();
+        family.steps.push(Steps::at_exec(&cut.life.start, lowest_hint));
+        signals.push(signalled(&cut.life.events));
         family.lives.push(Life { segments, ..cut.life });
-        family.steps.push(begin.clone());
     }
     order.sort_unstable();
     let mut next = vec![0; family.lives.len()];
@@ -277,7 +280,8 @@ fn family(cuts: Vec<Cut>, begin: &Steps) -> Result<Family, String> {
         }
         if !is_end {
             let Life { events, segments, .. } = &family.lives[life];
-            family.steps[life].add(&events[at], segments.get(&at).copied())?;
+            let told = Told { segment: segments.get(&at).copied(), signal: signals[life].get(&at).copied() };
+            family.steps[life].add(&events[at], told)?;
         }
         if let Then::Fork(child) = then {
             family.steps[child] = family.steps[life].of_child();

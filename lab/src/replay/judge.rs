@@ -3,12 +3,12 @@
 use super::checker::Checker;
 use super::difference::DifferenceKind as Kind;
 use super::player::Player;
-use super::step::{Act, CallStep, STAND_IN, pages};
+use super::step::{Act, Bar, CallStep, STAND_IN, Tried, pages};
+use super::unsettled::end_of_fault_ns;
 use crate::trace::{Call, Cause, Event, Fault, Kind as EventKind, Mode, Sys};
-use interleaf::units::{Order, PageSize, VirtAddr};
+use interleaf::units::{Access, Order, VirtAddr};
 use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags, order_to_try, orders_to_try};
 use interleaf_linux_abi::Errno;
-use std::collections::{HashMap, HashSet};
 
 /// A fault by another thread so shortly before has the same cause: both touched the page while it was absent.
 const SAME_MOMENT_NS: u64 = 20_000_000;
@@ -53,6 +53,7 @@ impl Checker<'_> {
             return None;
         }
         let event = &self.life.events[at];
+        let is_absent = cause == Some(Cause::Absent);
         let last = self.last_fault.get(&addr.vpn());
         let other =
             last.is_some_and(|&(tid, time_ns)| tid != event.tid && event.time_ns - time_ns < SAME_MOMENT_NS);
@@ -64,13 +65,16 @@ impl Checker<'_> {
             && last.is_none()
             && vma.is_some_and(|vma| vma.anon.is_none());
         Some(match cause {
-            Some(Cause::Absent) if is_file => Kind::FilePresent,
-            Some(Cause::Absent) if at_exec => Kind::ExecPresent,
+            _ if is_absent && is_file => Kind::FilePresent,
+            _ if is_absent && at_exec => Kind::ExecPresent,
             _ if is_file => Kind::FileFault,
             _ if self.during_forks.contains(&addr.vpn()) => Kind::DuringFork,
             _ if is_copy_of_zero => Kind::ForkedZero,
             _ if met.is_huge && self.huge.is_recorded() => Kind::HugeSupply,
             _ if met.is_huge || self.could_be_huge(vma, addr) => Kind::HugeSetting,
+            _ if self.regions.is_possible(addr) => Kind::HugeSetting,
+            _ if is_absent && self.regions.is_emptied(addr) => Kind::TableFreed,
+            _ if self.is_changed_meanwhile(at, addr) => Kind::MeanwhileFault,
             _ if other => Kind::OtherThread,
             None if is_retry(&self.life.events[..at], event, fault) => Kind::KernelRetried,
             None => Kind::NoFault,
@@ -78,8 +82,57 @@ impl Checker<'_> {
         })
     }
 
+    /// Why a fault that Linux resolved is refused.
+    pub(super) fn judge_refused(&self, at: usize, fault: &Fault) -> Kind {
+        match fault.mode {
+            Mode::Kernel => Kind::KernelRefused,
+            Mode::User if self.is_changed_meanwhile(at, VirtAddr(fault.address)) => Kind::MeanwhileFault,
+            Mode::User => Kind::Refused,
+        }
+    }
+
+    /// A fault that was taken at what the library does not have, which refuses it.
+    pub(super) fn barred(&mut self, at: usize, by: Bar) {
+        let EventKind::Fault(fault) = self.life.events[at].kind else { return };
+        let kind = match (self.signalled.contains_key(&at), by) {
+            (true, Bar::Guard) => Kind::ImposedGuard,
+            (true, Bar::Key) => Kind::ImposedKey,
+            (false, _) => self.judge_refused(at, &fault),
+        };
+        self.verdict.performed += 1;
+        self.differ(kind, at, || format!("{fault:x?}: barred by a {by:?}"));
+    }
+
+    /// Whether another thread was changing the mapping of the page while the fault was under way: which came
+    /// first was not recorded. A fault waits for such a call, so it may have been taken before it and resolved
+    /// after.
+    fn is_changed_meanwhile(&self, at: usize, addr: VirtAddr) -> bool {
+        let (event, later) = (&self.life.events[at], &self.life.events[at + 1..]);
+        let end_ns = end_of_fault_ns(event, later).min(event.time_ns.saturating_add(SAME_MOMENT_NS));
+        self.unsettled.any_change_beside(event.time_ns..end_ns, event.tid, &pages(addr.0, 1))
+    }
+
+    /// Whether an access that Linux refused is allowed here, and another thread was changing the mapping
+    /// then.
+    pub(super) fn is_forbidden_meanwhile(
+        &self,
+        at: usize,
+        addr: VirtAddr,
+        tried: Tried,
+        player: &Player<'_, '_>,
+    ) -> bool {
+        let flags = vma_at(player, addr).map_or(VmaFlags::empty(), |vma| vma.flags);
+        let is_allowed = match tried {
+            Tried::As(Access::Write) => flags.contains(VmaFlags::WRITE),
+            Tried::As(Access::Execute) => flags.contains(VmaFlags::EXECUTE),
+            Tried::As(Access::Read) => flags.intersects(VmaFlags::ACCESS),
+            Tried::AsAllowed | Tried::AsForbidden => flags.contains(VmaFlags::ACCESS),
+        };
+        is_allowed && self.is_changed_meanwhile(at, addr)
+    }
+
     /// Whether the recorded machine may have had a huge page where this one, by another setting, has none.
-    fn could_be_huge(&self, vma: Option<VmaAttributes>, addr: VirtAddr) -> bool {
+    pub(super) fn could_be_huge(&self, vma: Option<VmaAttributes>, addr: VirtAddr) -> bool {
         let (refusal, page) = (HugeRefusal::None, addr.vpn());
         let wanted = |vma: VmaAttributes| order_to_try(self.huge.recorded, refusal, &vma, page);
         let sizes = self.huge.recorded_sizes();
@@ -97,20 +150,14 @@ impl Checker<'_> {
         player: &Player<'_, '_>,
     ) -> Kind {
         let EventKind::Call(recorded) = &self.life.events[at].kind else { return Kind::Answer };
-        let (address, offset) = (recorded.args[0], recorded.args[5]);
+        let address = recorded.args[0];
         let is_break_kept = call.sys == Sys::Brk && call.expected < ours;
         if self.is_limited(at) && ours >= 0 && (call.expected == ENOMEM || is_break_kept) {
             return Kind::Limit;
         }
-        let huge = PageSize::Huge.bytes();
         match call.act {
-            Act::StandIn(request) if call.expected > 0 && ours > 0 => {
-                let aligned = (call.expected as u64).wrapping_sub(offset).is_multiple_of(huge);
-                match request.len_bytes >= huge && aligned {
-                    true => Kind::FilePlace,
-                    false => self.judge_place(at, recorded, call, ours),
-                }
-            }
+            _ if call.is_aligned_file() && ours > 0 => Kind::FilePlace,
+            Act::StandIn(_) if call.expected > 0 && ours > 0 => self.judge_place(at, recorded, call, ours),
             Act::Mprotect { .. } | Act::Madvise { .. } if is_stand_in(player, VirtAddr(address)) => {
                 Kind::FileAnswer
             }
@@ -160,35 +207,19 @@ fn is_any_shared(player: &Player<'_, '_>, call: &Call) -> bool {
     found
 }
 
-/// Whether the last thing that the thread did before was the same fault, in the kernel: it was taken while
-/// faults were disabled and refused, and is taken again where the kernel may wait.
+/// Whether the last things that the thread did before were faults in the kernel, one of the page among them:
+/// it was taken while faults were disabled and refused, and is taken again where the kernel may wait, which
+/// touches each page at its first byte.
 fn is_retry(before: &[Event], event: &Event, fault: &Fault) -> bool {
-    let last = before.iter().rev().find(|before| before.tid == event.tid);
-    let is_same = |last: &Event| matches!(&last.kind, EventKind::Fault(last) if last == fault);
-    fault.mode == Mode::Kernel && last.is_some_and(is_same)
+    let page = |fault: &Fault| VirtAddr(fault.address).vpn();
+    let of_thread = before.iter().rev().filter(|before| before.tid == event.tid);
+    let mut in_kernel = of_thread.map_while(|last| match &last.kind {
+        EventKind::Fault(last) if last.mode == Mode::Kernel => Some(last),
+        _ => None,
+    });
+    fault.mode == Mode::Kernel && in_kernel.any(|last| page(last) == page(fault))
 }
 
 fn vma_at(player: &Player<'_, '_>, addr: VirtAddr) -> Option<VmaAttributes> {
     player.space.vma_at(addr)
-}
-
-/// Faults after which a signal that names their address was delivered to the same thread.
-pub fn signalled(events: &[Event]) -> HashSet<usize> {
-    let mut last = HashMap::new();
-    let mut found = HashSet::new();
-    for (at, event) in events.iter().enumerate() {
-        match &event.kind {
-            EventKind::Fault(fault) => {
-                last.insert(event.tid, (at, fault.address));
-            }
-            EventKind::Signal(signal) => match last.get(&event.tid) {
-                Some(&(fault, address)) if address == signal.address => {
-                    found.insert(fault);
-                }
-                _ => {}
-            },
-            _ => {}
-        }
-    }
-    found
 }

@@ -12,13 +12,14 @@
 //! |---|---|
 //! | `life` `cut` | cuts a trace into address spaces, each from exec or fork to its end |
 //! | `refusals` | which of them refuse huge pages |
-//! | `step` `locked` `sealed` | the action for each event, before the clock runs; what is locked or sealed |
+//! | `step` `act` `signals` | the action for each event, before the clock runs |
+//! | `locked` `sealed` `unbuilt` | memory of kinds that the library does not have, followed |
 //! | `setup` `memory_need` | the machine, and the space as it was at exec |
 //! | `play` | the spaces of forks, each in its turns |
 //! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
-//! | `checker` `judge` `verdict` `final_map` `difference` `blocks` | compares it with what Linux did |
+//! | `checker` `judge` `verdict` `final_map` `difference` `blocks` `regions` `imposed` | compares it with what Linux did |
 //! | `moves` `unsettled` `fork_windows` | calls and forks under way at the same time |
-//! | `ranges` | addresses that are noted, and forgotten page by page |
+//! | `ranges` `spans` `page_set` | addresses that are noted, and forgotten page by page |
 //! | `contention` | Linux's own times |
 //! | `huge` `huge_setting` | signs of huge pages; the setting that a replay runs with |
 //! | `resident` | resident memory, ours and Linux's |
@@ -31,6 +32,7 @@
 
 #![forbid(unsafe_code)]
 
+mod act;
 mod blocks;
 mod checker;
 mod conclusion;
@@ -43,24 +45,30 @@ mod fork_windows;
 mod huge;
 mod huge_report;
 mod huge_setting;
+mod imposed;
 mod judge;
 mod life;
 mod locked;
 mod memory_need;
 mod moves;
+mod page_set;
 mod play;
 mod player;
 mod ranges;
 mod refusals;
+mod regions;
 mod remap;
 mod report;
 mod resident;
 mod sealed;
 mod setup;
 pub mod shipped;
+mod signals;
+mod spans;
 mod step;
 mod timed;
 mod times;
+mod unbuilt;
 mod unsettled;
 mod verdict;
 

@@ -10,13 +10,13 @@
 
 use super::fault_counts::FaultCounts;
 use super::setup::ReplayMachine;
-use super::step::{Act, CallStep, STAND_IN, Step, Steps};
+use super::step::{Act, CallStep, STAND_IN, Step, Steps, Tried};
 use crate::machine::soft::{FaultHandler, Signal};
 use interleaf::machine::Entry;
 use interleaf::space::{AddressSpace, Advice, Error, Fault, MapRequest, Place};
 use interleaf::table::walk;
 use interleaf::units::{Access, Level, PAGE_SIZE, PageSize, Pfn, VirtAddr, Vpn};
-use interleaf::vma::{VmaAttributes, VmaFlags};
+use interleaf::vma::{GUARD_PAGES, VmaAttributes, VmaFlags};
 use interleaf_linux_abi::{self as linux, Errno, MapFlags};
 
 /// A life under way, in one of its turns.
@@ -97,8 +97,8 @@ impl<'a, 'v> Player<'a, 'v> {
     #[inline]
     pub fn step(&self, step: &Step, all: &Steps) -> bool {
         match *step {
-            Step::Nothing => true,
-            Step::Touch { addr, access } => self.touch(addr, access).is_ok(),
+            Step::Nothing | Step::Barred { .. } => true,
+            Step::Touch { addr, tried } => self.touch(addr, tried).is_ok(),
             Step::Call(at) => {
                 let call = &all.calls[at as usize];
                 self.call(call) == call.expected
@@ -106,42 +106,93 @@ impl<'a, 'v> Player<'a, 'v> {
         }
     }
 
-    /// Touches a byte; without a kind of access, as the mapping allows. Where nothing is mapped and a stack
-    /// is above, the stack grows, by hand: the library has no growth yet.
+    /// Touches a byte. Where nothing is mapped and a stack is above, the stack grows, by hand: the library has
+    /// no growth yet.
     ///
     /// # Errors
     /// The signal that the program would have got.
     #[inline]
-    pub fn touch(&self, addr: VirtAddr, access: Option<Access>) -> Result<(), Signal> {
-        let touched = match access {
-            Some(access) => self.machine.touch(addr, access, self).map(drop),
-            None => self.touch_as_allowed(addr),
+    pub fn touch(&self, addr: VirtAddr, tried: Tried) -> Result<(), Signal> {
+        let touched = match tried {
+            Tried::As(access) => self.touch_as(addr, access),
+            Tried::AsAllowed => self.touch_as_allowed(addr),
+            Tried::AsForbidden => self.touch_as_forbidden(addr),
         };
         touched.or_else(|signal| {
             self.grow_stack(addr).ok_or(signal)?;
             self.counts.grew();
-            self.machine.touch(addr, access.unwrap_or(Access::Write), self).map(drop)
+            let Tried::As(access) = tried else { return self.touch_as(addr, Access::Write) };
+            self.touch_as(addr, access)
         })
+    }
+
+    #[inline]
+    fn touch_as(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
+        self.machine.touch(addr, access, self).map(drop)
     }
 
     #[cold]
     fn touch_as_allowed(&self, addr: VirtAddr) -> Result<(), Signal> {
-        let touch = |access| self.machine.touch(addr, access, self).map(drop);
+        let touch = |access| self.touch_as(addr, access);
         touch(Access::Write).or_else(|_| touch(Access::Read)).or_else(|_| touch(Access::Execute))
     }
 
+    /// An access that the mapping forbids, the likeliest first; where it allows all, as it allows.
+    #[cold]
+    fn touch_as_forbidden(&self, addr: VirtAddr) -> Result<(), Signal> {
+        let flags = self.space.vma_at(addr).map_or(VmaFlags::empty(), |vma| vma.flags);
+        let rights = [(Access::Write, VmaFlags::WRITE), (Access::Execute, VmaFlags::EXECUTE)];
+        match rights.into_iter().find(|(_, right)| !flags.contains(*right)) {
+            Some((access, _)) => self.touch_as(addr, access),
+            None => self.touch_as_allowed(addr),
+        }
+    }
+
+    /// Linux: `expand_stack`. The stack may be in pieces here, of which the lowest have grown.
     #[cold]
     fn grow_stack(&self, addr: VirtAddr) -> Option<()> {
-        let above = self.first_above(addr)?;
-        let (start, end) = (above.range.start.addr().0, above.range.end.addr().0);
         let new = addr.0 & !(PAGE_SIZE as u64 - 1);
+        let (below, above, end) = self.around(addr)?;
+        let start = above.range.start.addr().0;
         let grows = above.flags.contains(VmaFlags::GROWS_DOWN) && start > addr.0;
-        if !grows || end - new > self.stack_limit {
+        let gap = GUARD_PAGES * PAGE_SIZE as u64;
+        let is_near = |below: VmaAttributes| {
+            let keeps_off =
+                !below.flags.contains(VmaFlags::GROWS_DOWN) && below.flags.intersects(VmaFlags::ACCESS);
+            keeps_off && new - below.range.end.addr().0 < gap
+        };
+        if !grows || end - new > self.stack_limit || below.is_some_and(is_near) {
             return None;
         }
         let flags = above.flags - VmaFlags::ACCOUNT;
         let place = Place::FixedNoReplace(VirtAddr(new));
         self.space.map(&MapRequest { place, flags, ..MapRequest::anonymous(start - new) }).ok().map(drop)
+    }
+
+    /// The last mapping that ends at or below the address, the first that ends above, and where the pieces
+    /// end that follow on it with the same flags.
+    fn around(&self, addr: VirtAddr) -> Option<(Option<VmaAttributes>, VmaAttributes, u64)> {
+        let (mut below, mut found): (_, Option<(VmaAttributes, u64)>) = (None, None);
+        self.space.each_vma(|vma| match &mut found {
+            _ if vma.range.end.addr().0 <= addr.0 => below = Some(*vma),
+            None => found = Some((*vma, vma.range.end.addr().0)),
+            Some((first, end)) if vma.flags == first.flags && vma.range.start.addr().0 == *end => {
+                *end = vma.range.end.addr().0;
+            }
+            Some(_) => {}
+        });
+        found.map(|(above, end)| (below, above, end))
+    }
+
+    /// Pages from the address on that mappings without a hole allow to be accessed.
+    pub(super) fn accessible_pages(&self, addr: VirtAddr) -> u64 {
+        let mut end = addr.vpn();
+        self.space.each_vma(|vma| {
+            if vma.range.start <= end && end < vma.range.end && vma.flags.intersects(VmaFlags::ACCESS) {
+                end = vma.range.end;
+            }
+        });
+        end.0 - addr.vpn().0
     }
 
     /// The first mapping that ends above the address.
@@ -158,6 +209,14 @@ impl<'a, 'v> Player<'a, 'v> {
     /// Carries a call out and returns what the library answered, as Linux would: a value, or an error number
     /// below zero. Afterwards the effect is that of the recorded answer.
     pub fn call(&self, call: &CallStep) -> i64 {
+        let answer = self.carry_out(call);
+        match call.refused {
+            None => answer,
+            Some(error) => refused_after(call, answer, error),
+        }
+    }
+
+    fn carry_out(&self, call: &CallStep) -> i64 {
         let space = self.space;
         let nothing = |done: Result<(), Errno>| answer(done.map(|()| 0));
         match call.act {
@@ -213,6 +272,15 @@ impl<'a, 'v> Player<'a, 'v> {
         }
         said
     }
+}
+
+/// What a call returns that comes to memory which refuses it with `error`, where what lies before answered
+/// so: holes are skipped by advice that changes no pages' presence, and reported at the end.
+fn refused_after(call: &CallStep, before: i64, error: i64) -> i64 {
+    let skips_holes = matches!(call.act, Act::Madvise { advice, .. }
+        if ![linux::advice::POPULATE_READ, linux::advice::POPULATE_WRITE].contains(&advice));
+    let is_of_holes = skips_holes && before == Errno::ENOMEM.as_return_value();
+    if before < 0 && !is_of_holes && call.act != Act::Nothing { before } else { error }
 }
 
 /// What Linux would return.

@@ -36,20 +36,23 @@ impl Player<'_, '_> {
         else {
             return answer(Err(Errno::EFAULT));
         };
-        let ours = if flags & MREMAP_FIXED != 0 { to as i64 } else { self.choose(&vma, remap) };
+        let ours = if flags & MREMAP_FIXED != 0 { to as i64 } else { self.choose(&vma, remap, to) };
         self.impose(&vma, remap, call.expected as u64);
         ours
     }
 
-    fn choose(&self, vma: &VmaAttributes, remap: Move) -> i64 {
-        let Move { from, old_len, new_len, .. } = remap;
+    /// Where memory goes that keeps its old mapping is never where it is; `hint` counts for it alone.
+    fn choose(&self, vma: &VmaAttributes, remap: Move, hint: u64) -> i64 {
+        let Move { from, old_len, new_len, flags } = remap;
+        let leaves_mapping = flags & MREMAP_DONTUNMAP != 0;
         let ends_here = vma.range.end.addr().0 == from + old_len;
         let grown = VirtAddr(from + old_len);
         let free = || !self.space.is_any_mapped(grown, new_len - old_len);
-        if new_len <= old_len || (ends_here && free()) {
+        if !leaves_mapping && (new_len <= old_len || (ends_here && free())) {
             return from as i64;
         }
-        let request = MapRequest { sharing: sharing(vma), ..MapRequest::anonymous(new_len) };
+        let place = Place::Hint(VirtAddr(if leaves_mapping { hint } else { 0 }));
+        let request = MapRequest { place, sharing: sharing(vma), ..MapRequest::anonymous(new_len) };
         answer(self.space.choose_place(&request).map(|at| at.0).map_err(Errno::from))
     }
 

@@ -3,14 +3,16 @@
 //! A step is 24 bytes; what a call needs beyond that lies in a list of its own. The step at an index belongs
 //! to the event at the same index of its [`Life`](super::life::Life).
 
+use super::act::{act, check_length, segment_request};
 use super::locked::Locked;
-use super::refusals::granted_refusal;
 use super::sealed::Sealed;
-use crate::trace::{self, Call, Event, Kind, Sys};
-use interleaf::space::{MapRequest, Place, Sharing};
-use interleaf::units::{Access, VirtAddr};
+use super::signals::is_of_key;
+use super::unbuilt::{DONTNEED_LOCKED, Refusal, Unbuilt};
+use crate::trace::{self, Call, Event, Fault, Image, Kind, Signal, Sys};
+use interleaf::space::{MapRequest, Place};
+use interleaf::units::{Access, PageSize, VirtAddr};
 use interleaf::vma::{HugeRefusal, VmaFlags};
-use interleaf_linux_abi::{MREMAP_FIXED, MapFlags, advice, map_request};
+use interleaf_linux_abi::{MREMAP_FIXED, MapFlags, advice};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -24,11 +26,38 @@ pub enum Step {
     Touch {
         /// Which.
         addr: VirtAddr,
-        /// How; `None` where it was recorded without privilege: as the mapping allows.
-        access: Option<Access>,
+        /// How.
+        tried: Tried,
+    },
+    /// Nothing: Linux refuses the access for what the library does not have.
+    Barred {
+        /// Which byte.
+        addr: VirtAddr,
+        /// For what.
+        by: Bar,
     },
     /// Carry out the call of this number.
     Call(u32),
+}
+
+/// What a fault tried, as far as it was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tried {
+    /// This.
+    As(Access),
+    /// Recorded without privilege: the most that the mapping allows.
+    AsAllowed,
+    /// The same, but a signal says that Linux refused it: what the mapping does not allow.
+    AsForbidden,
+}
+
+/// What the library does not have, and what refuses accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bar {
+    /// A guard (MADV_GUARD_INSTALL).
+    Guard,
+    /// A protection key.
+    Key,
 }
 
 /// A call, and what Linux answered.
@@ -42,6 +71,19 @@ pub struct CallStep {
     pub way: Way,
     /// What Linux returned.
     pub expected: i64,
+    /// The refusal that is imposed after what is done.
+    pub refused: Option<i64>,
+    /// The offset in its file of what is mapped, if it is a file.
+    pub file_offset: Option<u64>,
+}
+
+/// What the events around one tell of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told {
+    /// Bytes of the System V segment that it maps.
+    pub segment: Option<u64>,
+    /// The signal in which the fault ended.
+    pub signal: Option<Signal>,
 }
 
 /// How near the replay of a call is to the call.
@@ -95,68 +137,106 @@ pub struct Steps {
     locked: Locked,
     /// What `mseal` has sealed.
     sealed: Sealed,
+    /// Memory of kinds that the library does not have.
+    unbuilt: Unbuilt,
     /// System V segments that are attached: bytes by address.
     attached: HashMap<u64, u64>,
     /// The lowest address that Linux grants as a hint: lower ones count as this one.
     lowest_hint: u64,
 }
 
-/// The longest mapping that is replayed: all of user space with tables of four levels.
-const MAPPED_MOST_BYTES: u64 = 1 << 47;
-/// The longest mremap that is replayed: its pages are moved one by one.
-const MOVED_MOST_BYTES: u64 = 64 << 30;
-
 impl Steps {
-    /// No step yet, where Linux takes hints below `lowest_hint` for it.
-    pub fn new(lowest_hint: u64) -> Steps {
-        Steps { lowest_hint, ..Steps::default() }
+    /// No step yet, of a program that starts with this image, where Linux takes hints below `lowest_hint` for
+    /// it.
+    pub fn at_exec(image: &Image, lowest_hint: u64) -> Steps {
+        Steps { lowest_hint, unbuilt: Unbuilt::at_exec(image), ..Steps::default() }
     }
 
-    /// Decides what to do for the next event; where that maps a System V segment, one of `segment` bytes.
+    /// Decides what to do for the next event.
     ///
     /// # Errors
     /// One line: a call that cannot have succeeded as recorded.
-    pub fn add(&mut self, event: &Event, segment: Option<u64>) -> Result<(), String> {
-        let step = self.step(event, segment)?;
+    pub fn add(&mut self, event: &Event, told: Told) -> Result<(), String> {
+        let step = match &event.kind {
+            Kind::Fault(fault) => self.touch(fault, told.signal),
+            Kind::Call(call) => self.call(call, told.segment)?,
+            _ => Step::Nothing,
+        };
         self.steps.push(step);
         Ok(())
     }
 
-    /// No step yet, of the child of a fork: it has the segments that are attached and the seals. What is
-    /// locked is the parent's alone.
+    /// No step yet, of the child of a fork: it has the segments that are attached, the seals and the guards.
+    /// What is locked is the parent's alone.
     pub fn of_child(&self) -> Steps {
-        let (attached, sealed) = (self.attached.clone(), self.sealed.clone());
-        Steps { attached, sealed, lowest_hint: self.lowest_hint, ..Steps::default() }
+        let Steps { attached, sealed, unbuilt, lowest_hint, .. } = self;
+        let (attached, sealed, unbuilt) = (attached.clone(), sealed.clone(), unbuilt.clone());
+        Steps { attached, sealed, unbuilt, lowest_hint: *lowest_hint, ..Steps::default() }
     }
 
-    fn step(&mut self, event: &Event, segment: Option<u64>) -> Result<Step, String> {
-        match &event.kind {
-            Kind::Fault(fault) => {
-                let access = match fault.access {
-                    trace::Access::Read => Some(Access::Read),
-                    trace::Access::Write => Some(Access::Write),
-                    trace::Access::Execute => Some(Access::Execute),
-                    trace::Access::Unknown => None,
-                };
-                Ok(Step::Touch { addr: VirtAddr(fault.address), access })
-            }
-            Kind::Call(call) => {
-                let Some(expected) = call.result else { return Ok(Step::Nothing) };
-                check_length(call, expected)?;
-                let attached = self.attach(call, expected, segment);
-                let (act, way) = match attached {
-                    Some(step) => step,
-                    None if self.sealed.refuse(call, expected) => (Act::Nothing, Way::Imposed),
-                    None => act(&self.with_granted_hint(call), expected, &self.locked),
-                };
-                self.locked.note(call, expected);
-                self.sealed.note(call, expected);
-                self.calls.push(CallStep { sys: call.sys, act, way, expected });
-                u32::try_from(self.calls.len() - 1).map(Step::Call).map_err(|_| "too many calls".to_string())
-            }
-            _ => Ok(Step::Nothing),
+    fn touch(&self, fault: &Fault, signal: Option<Signal>) -> Step {
+        let addr = VirtAddr(fault.address);
+        if self.unbuilt.is_guarded(addr.0) {
+            return Step::Barred { addr, by: Bar::Guard };
+        }
+        if signal.is_some_and(|signal| is_of_key(&signal)) {
+            return Step::Barred { addr, by: Bar::Key };
+        }
+        let tried = match fault.access {
+            trace::Access::Read => Tried::As(Access::Read),
+            trace::Access::Write => Tried::As(Access::Write),
+            trace::Access::Execute => Tried::As(Access::Execute),
+            trace::Access::Unknown if signal.is_some() => Tried::AsForbidden,
+            trace::Access::Unknown => Tried::AsAllowed,
+        };
+        Step::Touch { addr, tried }
+    }
+
+    fn call(&mut self, call: &Call, segment: Option<u64>) -> Result<Step, String> {
+        let Some(expected) = call.result else { return Ok(Step::Nothing) };
+        check_length(call, expected)?;
+        let attached = self.attach(call, expected, segment);
+        let refusal = self.unbuilt.refusal(call, expected);
+        let (act, way) = match (attached, refusal) {
+            (Some(step), _) => step,
+            _ if self.sealed.refuse(call, expected) => (Act::Nothing, Way::Imposed),
+            (None, Some(refusal)) => act_before(call, refusal),
+            _ => act(&self.with_granted_hint(call), expected, &self.locked),
+        };
+        let refused = refusal.map(|refusal| refusal.error).filter(|_| way == Way::Imposed);
+        let file_offset = self.file_offset(call);
+        self.locked.note(call, expected);
+        self.sealed.note(call, expected);
+        self.unbuilt.follow(call, expected);
+        self.calls.push(CallStep { sys: call.sys, act, way, expected, refused, file_offset });
+        u32::try_from(self.calls.len() - 1).map(Step::Call).map_err(|_| "too many calls".to_string())
+    }
+
+    fn file_offset(&self, call: &Call) -> Option<u64> {
+        match call.sys {
+            Sys::Mmap if !has(call.args[3] as u32, MapFlags::ANONYMOUS) => Some(call.args[5]),
+            Sys::Shmat => Some(0),
+            Sys::Mremap => self.unbuilt.file_offset(call.args[0]),
+            _ => None,
         }
     }
+}
+
+/// What a call that memory in its range refuses has done before it came there.
+fn act_before(call: &Call, refusal: Refusal) -> (Act, Way) {
+    let [addr, _, third, ..] = call.args;
+    let len = refusal.at - addr;
+    let act = match call.sys {
+        Sys::Mprotect | Sys::PkeyMprotect => Act::Mprotect { addr, len, prot: third as u32 },
+        Sys::Madvise if advice::advice(third as i32).is_some() => {
+            Act::Madvise { addr, len, advice: third as i32 }
+        }
+        Sys::Madvise if third as i32 == DONTNEED_LOCKED => {
+            Act::Madvise { addr, len, advice: advice::DONTNEED }
+        }
+        _ => Act::Nothing,
+    };
+    (act, Way::Imposed)
 }
 
 impl Steps {
@@ -192,121 +272,6 @@ impl Steps {
     }
 }
 
-/// Shared memory in the place of a System V segment, at `at` or, where that is 0, anywhere.
-fn segment_request(at: u64, len_bytes: u64, flags: u64) -> MapRequest {
-    const READ_ONLY: u64 = 0o10000;
-    const EXECUTE: u64 = 0o100_000;
-    let mut access = VmaFlags::READ;
-    access.set(VmaFlags::WRITE, flags & READ_ONLY == 0);
-    access.set(VmaFlags::EXECUTE, flags & EXECUTE != 0);
-    MapRequest {
-        place: if at == 0 { Place::Hint(VirtAddr(0)) } else { Place::Fixed(VirtAddr(at & !0xfff)) },
-        len_bytes: round_up(len_bytes, 4096),
-        flags: access | STAND_IN | VmaFlags::NORESERVE,
-        sharing: Sharing::Shared,
-        populate: false,
-    }
-}
-
-/// Refuses a call that was answered though it asks for more than there is.
-fn check_length(call: &Call, result: i64) -> Result<(), String> {
-    let (len, most) = match call.sys {
-        Sys::Mmap | Sys::MapShadowStack => (call.args[1], MAPPED_MOST_BYTES),
-        Sys::Mremap => (call.args[1].max(call.args[2]), MOVED_MOST_BYTES),
-        _ => return Ok(()),
-    };
-    if result >= 0 && len > most {
-        return Err(format!("{} of {len:#x} bytes, granted, cannot be replayed", call.sys));
-    }
-    Ok(())
-}
-
-/// What is done for a call that returned `result`.
-fn act(call: &Call, result: i64, locked: &Locked) -> (Act, Way) {
-    let [addr, len, third, fourth, fifth, _] = call.args;
-    let failed = result < 0;
-    match call.sys {
-        Sys::Mmap if is_anonymous(fourth) => map_anonymous(call, result),
-        // What Linux found wrong with the file cannot be found here.
-        Sys::Mmap if failed => (Act::Nothing, Way::Left),
-        Sys::Mmap => (Act::StandIn(stand_in(call)), Way::StandIn),
-        Sys::MapShadowStack if !failed => {
-            let place = Place::Fixed(VirtAddr(result as u64));
-            (Act::StandIn(MapRequest { place, ..MapRequest::anonymous(len) }), Way::Imposed)
-        }
-        Sys::Munmap => (Act::Munmap { addr, len }, Way::Carried),
-        Sys::Mprotect => (Act::Mprotect { addr, len, prot: third as u32 }, Way::Carried),
-        Sys::PkeyMprotect if !failed => (Act::Mprotect { addr, len, prot: third as u32 }, Way::Imposed),
-        // Locked memory keeps its pages, which Linux says; the library locks none.
-        Sys::Madvise if result == EINVAL && locked.overlaps(addr, len) => (Act::Nothing, Way::Imposed),
-        // Whether it is refused depends on the blocks that were free, and on pages that no event tells.
-        Sys::Madvise if third as i32 == advice::COLLAPSE && failed => (Act::Nothing, Way::Left),
-        Sys::Madvise if third as i32 == advice::COLLAPSE => {
-            (Act::Madvise { addr, len, advice: advice::COLLAPSE }, Way::Imposed)
-        }
-        Sys::Madvise if advice::advice(third as i32).is_some() => {
-            (Act::Madvise { addr, len, advice: third as i32 }, Way::Carried)
-        }
-        Sys::Brk => (Act::Brk { addr }, Way::Carried),
-        Sys::Mremap if !failed => {
-            (Act::Mremap { addr, old_len: len, new_len: third, flags: fourth, to: fifth }, Way::Imposed)
-        }
-        Sys::Prctl if !failed => match granted_refusal(call) {
-            Some(refusal) => (Act::RefuseHugePages(refusal), Way::Carried),
-            None => (Act::Nothing, Way::Imposed),
-        },
-        sys if !failed && is_unbuilt(sys) => (Act::Nothing, Way::Imposed),
-        _ => (Act::Nothing, Way::Left),
-    }
-}
-
-const EINVAL: i64 = -22;
-
-/// Calls that change how memory behaves, which is assumed and not done.
-fn is_unbuilt(sys: Sys) -> bool {
-    use Sys::{Madvise, Mbind, Mlock, Mlock2, Mlockall, Mseal, Munlock, Munlockall};
-    matches!(sys, Madvise | Mbind | Mlock | Mlock2 | Mlockall | Mseal | Munlock | Munlockall)
-}
-
-fn is_anonymous(flags: u64) -> bool {
-    MapFlags::from_bits_retain(flags as u32).contains(MapFlags::ANONYMOUS)
-}
-
-/// Flags with which the library's mmap does not do all that Linux does.
-const UNBUILT: MapFlags = MapFlags::HUGETLB.union(MapFlags::GROWSDOWN).union(MapFlags::LOCKED);
-/// `MAP_DROPPABLE` of Linux: private memory that reclaim may discard.
-const DROPPABLE: u32 = 8;
-
-/// mmap without a file. What is not built is imposed by the nearest mapping there is.
-fn map_anonymous(call: &Call, result: i64) -> (Act, Way) {
-    let [addr, len, prot, flags, ..] = call.args;
-    let (prot, word) = (prot as u32, flags as u32);
-    let flags = MapFlags::from_bits_retain(word);
-    let is_droppable = word & MapFlags::TYPE.bits() == DROPPABLE;
-    if !flags.intersects(UNBUILT) && !is_droppable {
-        return (Act::Mmap { addr, len, prot, flags: word }, Way::Carried);
-    }
-    if result < 0 {
-        return (Act::Nothing, Way::Left);
-    }
-    if !is_droppable && flags & UNBUILT == MapFlags::LOCKED {
-        let flags = (flags - MapFlags::LOCKED) | MapFlags::POPULATE;
-        return (Act::Mmap { addr, len, prot, flags: flags.bits() }, Way::Imposed);
-    }
-    let private = if is_droppable { (word & !DROPPABLE) | MapFlags::PRIVATE.bits() } else { word };
-    let (mut request, _) = map_request(addr, len, prot, private);
-    request.flags.set(VmaFlags::GROWS_DOWN, flags.contains(MapFlags::GROWSDOWN));
-    if is_droppable {
-        request.flags |= VmaFlags::WIPE_ON_FORK | VmaFlags::DONT_DUMP | VmaFlags::NORESERVE;
-    }
-    if flags.contains(MapFlags::HUGETLB) {
-        request.flags |= STAND_IN | VmaFlags::NORESERVE;
-    }
-    request.len_bytes = round_up(len, if flags.contains(MapFlags::HUGETLB) { 2 << 20 } else { 4096 });
-    let place = Place::Fixed(VirtAddr(result as u64));
-    (Act::StandIn(MapRequest { place, ..request }), Way::Imposed)
-}
-
 /// The next multiple; the highest if there is none.
 pub(super) fn round_up(len: u64, unit: u64) -> u64 {
     len.checked_next_multiple_of(unit).unwrap_or(u64::MAX / unit * unit)
@@ -315,17 +280,6 @@ pub(super) fn round_up(len: u64, unit: u64) -> u64 {
 /// The pages that hold a range.
 pub(super) fn pages(addr: u64, len: u64) -> Range<u64> {
     addr & !0xfff..round_up(addr.saturating_add(len), 4096)
-}
-
-fn stand_in(call: &Call) -> MapRequest {
-    let [addr, len_bytes, prot, flags, ..] = call.args;
-    let (request, _) = map_request(addr, len_bytes, prot as u32, flags as u32);
-    let private = MapFlags::from_bits_retain(flags as u32) & MapFlags::TYPE == MapFlags::PRIVATE;
-    let sharing = if private { Sharing::Private } else { Sharing::Shared };
-    let access = request.flags & VmaFlags::ACCESS;
-    // Memory of a file has no huge pages of its own.
-    let stands_in = STAND_IN | VmaFlags::NORESERVE | VmaFlags::NO_HUGE_PAGE;
-    MapRequest { flags: access | stands_in, sharing, ..request }
 }
 
 /// Whether a flag word has one of these.
@@ -346,6 +300,15 @@ impl CallStep {
         start.saturating_add(len).checked_next_multiple_of(4096).unwrap_or(0)
     }
 
+    /// Whether Linux put a file of 2 MiB or more where it meets a huge-page boundary, as file systems ask for.
+    pub fn is_aligned_file(&self) -> bool {
+        let (huge, start) = (PageSize::Huge.bytes(), self.expected.max(0) as u64);
+        let is_aligned = |offset| start.wrapping_sub(offset).is_multiple_of(huge);
+        start > 0
+            && self.chosen_end() >= start.saturating_add(huge)
+            && self.file_offset.is_some_and(is_aligned)
+    }
+
     /// Pages of the range of which the call makes huge pages; none if it does not.
     pub fn collapsed_pages(&self) -> u64 {
         match self.act {
@@ -354,15 +317,16 @@ impl CallStep {
         }
     }
 
-    /// Pages that the call itself made present; none if it failed.
+    /// Pages that the call itself made present; none if it failed, but for those before the memory that
+    /// refused it.
     pub fn populated_pages(&self) -> u64 {
-        if self.expected < 0 { 0 } else { self.act.populated_pages() }
+        if self.expected < 0 && self.refused.is_none() { 0 } else { self.act.populated_pages() }
     }
 }
 
 impl Act {
     /// Pages that the call itself makes present if it is granted.
-    fn populated_pages(&self) -> u64 {
+    pub fn populated_pages(&self) -> u64 {
         let bytes = match *self {
             Act::Mmap { len, flags, .. } if has(flags, MapFlags::POPULATE) => len,
             Act::StandIn(request) if request.populate => request.len_bytes,

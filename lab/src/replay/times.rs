@@ -69,7 +69,7 @@ impl Collected {
         self.linux.contended.beside_a_call += times.contended.beside_a_call;
         for (step, &ns) in steps.steps.iter().zip(step_ns) {
             match *step {
-                Step::Nothing => {}
+                Step::Nothing | Step::Barred { .. } => {}
                 Step::Touch { .. } => self.our_faults.push(ns),
                 Step::Call(at) => self.ours.entry(steps.calls[at as usize].sys).or_default().push(ns),
             }

@@ -58,6 +58,11 @@ impl Unsettled {
         self.ranges.touch(&(address..address))
     }
 
+    /// Whether a call of another thread was changing a part of the range at some instant of `during`, ns.
+    pub fn any_change_beside(&self, during: Range<u64>, tid: u32, range: &Range<u64>) -> bool {
+        self.changes.any_beside(during, tid, range)
+    }
+
     /// Follows a call of the thread.
     pub fn note_call(&mut self, call: &Call, tid: u32) {
         let Some(result) = call.result.and_then(|result| u64::try_from(result).ok()) else { return };
@@ -80,12 +85,7 @@ impl Unsettled {
     /// The fault of the event gave the mapping at `range` its identity. It was over when its thread did
     /// something else, which it did among `later` events.
     pub fn note_first_fault(&mut self, event: &Event, later: &[Event], range: Range<u64>) {
-        let began_ns = |event: &Event| match &event.kind {
-            Kind::Call(call) => call.start_ns,
-            _ => event.time_ns,
-        };
-        let next = later.iter().find(|next| next.tid == event.tid);
-        let end_ns = next.map_or(u64::MAX, began_ns).max(event.time_ns);
+        let end_ns = end_of_fault_ns(event, later);
         if self.is_undecided(event.time_ns..end_ns, event.tid, &range) {
             self.ranges.remove(&range);
             self.ranges.add(range.clone());
@@ -103,4 +103,14 @@ impl Unsettled {
             || self.changes.any_beside(during.clone(), tid, &beside)
             || self.firsts.iter().any(|f| f.tid != tid && f.end_ns >= during.start && touches(&f.range))
     }
+}
+
+/// When the fault of the event was over at the latest: its thread did something else, among `later` events.
+pub fn end_of_fault_ns(event: &Event, later: &[Event]) -> u64 {
+    let began_ns = |event: &Event| match &event.kind {
+        Kind::Call(call) => call.start_ns,
+        _ => event.time_ns,
+    };
+    let next = later.iter().find(|next| next.tid == event.tid);
+    next.map_or(u64::MAX, began_ns).max(event.time_ns)
 }

@@ -13,9 +13,10 @@
 //!            the munmap is here: after the fault that succeeded, before anything that needs it done
 //! ```
 //!
-//! - Calls that take something away (`munmap`, `mprotect`, `madvise`) are placed at their *start*, or right
-//!   after the last fault of another thread inside them that succeeded though the call forbids it; never
-//!   later than the first end of a call that was given a part of the same addresses.
+//! - Calls that take something away or give it (`munmap`, `mprotect`, `madvise`) are placed at their *start*,
+//!   or right after the last fault of another thread inside them that succeeded though the call forbids it, or
+//!   ended in a signal though the call allows it; never later than the first end of a call that was given a
+//!   part of the same addresses.
 //! - Calls that give addresses (`mmap`, `mremap`, `brk`) are placed at their *end*: the address is not known
 //!   before. `mremap` comes earlier if another call was given its old place before it returned.
 //! - `fork`, `clone` and `exec` have exact events of their own (task, exec); the call itself is placed at its
@@ -175,7 +176,7 @@ impl Order {
             };
         }
         let until = reused.unwrap_or(inside.end);
-        self.after_last_success(pid, tid, call, inside.start..until, &range, force)
+        self.after_last_earlier(pid, tid, call, inside.start..until, &range, force)
     }
 
     /// The first event in `inside` by which another thread is given a part of `range`.
@@ -188,7 +189,9 @@ impl Order {
         })
     }
 
-    fn after_last_success(
+    /// The place after the last fault of another thread that cannot have gone as it did once the call has
+    /// taken effect.
+    fn after_last_earlier(
         &self,
         pid: u32,
         tid: u32,
@@ -200,13 +203,17 @@ impl Order {
         for i in inside.clone().rev() {
             let e = &self.window[i];
             let Kind::Fault(fault) = &e.kind else { continue };
-            if e.pid != pid || e.tid == tid || !range.contains(&fault.address) || !forbids(call, fault) {
+            if e.pid != pid || e.tid == tid || !range.contains(&fault.address) {
                 continue;
             }
-            match self.succeeded(i, e.tid, fault) {
-                Some(false) => {}
-                None if !force => return Place::Undecided,
-                _ => return Place::At(i + 1, e.time_ns),
+            let is_earlier = match (effect(call, fault), self.succeeded(i, e.tid, fault)) {
+                (Effect::None, _) => false,
+                (_, None) if !force => return Place::Undecided,
+                (Effect::Forbids, succeeded) => succeeded != Some(false),
+                (Effect::Allows, succeeded) => succeeded == Some(false),
+            };
+            if is_earlier {
+                return Place::At(i + 1, e.time_ns);
             }
         }
         Place::At(inside.start, call.start_ns)
@@ -248,20 +255,42 @@ fn overlaps(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// Whether a fault in the range of `call` could not succeed once the call has taken effect.
-fn forbids(call: &Call, fault: &Fault) -> bool {
+/// What a call means for accesses like a fault's, once it has taken effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// They are refused.
+    Forbids,
+    /// They are granted.
+    Allows,
+    /// Neither.
+    None,
+}
+
+/// What `call` means for accesses like that of `fault`, which lies in its range.
+fn effect(call: &Call, fault: &Fault) -> Effect {
     if call.result.is_some_and(|r| r < 0) {
-        return false;
+        return Effect::None;
     }
+    let allowed = |is_allowed| if is_allowed { Effect::Allows } else { Effect::Forbids };
+    let (argument, any) = (call.args[2], call.args[2] & 7 != 0);
     match (call.sys, fault.access) {
-        (Sys::Munmap, _) => true,
-        (Sys::Mprotect | Sys::PkeyMprotect, Access::Read) => call.args[2] & 1 == 0,
-        (Sys::Mprotect | Sys::PkeyMprotect, Access::Write) => call.args[2] & 2 == 0,
-        (Sys::Mprotect | Sys::PkeyMprotect, Access::Execute) => call.args[2] & 4 == 0,
-        (Sys::Mprotect | Sys::PkeyMprotect, Access::Unknown) => call.args[2] == 0,
-        _ => false,
+        (Sys::Munmap, _) => Effect::Forbids,
+        (Sys::Madvise, _) if argument == GUARD_INSTALL => Effect::Forbids,
+        (Sys::Madvise, _) if argument == GUARD_REMOVE => Effect::Allows,
+        // What may be written or executed may be read on x86.
+        (Sys::Mprotect | Sys::PkeyMprotect, Access::Read) => allowed(any),
+        (Sys::Mprotect | Sys::PkeyMprotect, Access::Write) => allowed(argument & 2 != 0),
+        (Sys::Mprotect | Sys::PkeyMprotect, Access::Execute) => allowed(argument & 4 != 0),
+        // All that data is accessed by, or nothing at all; else it depends on the access.
+        (Sys::Mprotect | Sys::PkeyMprotect, Access::Unknown) if !any => Effect::Forbids,
+        (Sys::Mprotect | Sys::PkeyMprotect, Access::Unknown) if argument & 2 != 0 => Effect::Allows,
+        _ => Effect::None,
     }
 }
+
+/// `MADV_GUARD_INSTALL` and `MADV_GUARD_REMOVE`.
+const GUARD_INSTALL: u64 = 102;
+const GUARD_REMOVE: u64 = 103;
 
 #[cfg(test)]
 #[path = "tests/order.rs"]

@@ -19,6 +19,7 @@ use super::{Contents, Model, Page};
 use crate::calls::{Errno, HUGE_BYTES, HugeLeaf, PAGE};
 use crate::huge_rules::HugeRules;
 use interleaf::vma::HugePolicy;
+use interleaf_lab::linux_rules::discard_frees_table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -201,7 +202,7 @@ impl Model {
     /// MADV_DONTNEED of a part of a mapping: tables that it has emptied.
     pub(super) fn free_emptied(&mut self, part: &Range<u64>) {
         if self.follows(HugeRules::DISCARDS_FREE_TABLES) {
-            self.regions.by_start.retain(|&region, _| region < part.start || region + HUGE_BYTES > part.end);
+            self.regions.by_start.retain(|&region, _| !discard_frees_table(part, region));
         }
     }
 

@@ -141,6 +141,46 @@ fn taking_a_right_away_waits_for_the_last_fault_that_used_it() {
 }
 
 #[test]
+fn giving_a_right_waits_for_the_last_fault_that_lacked_it() {
+    let history = |rights| {
+        [
+            enter(10, 1, Sys::Mprotect, [P, 4096, rights]),
+            fault(12, 2, P + 8),
+            fault(14, 3, P + 16),
+            leave(20, 1, Sys::Mprotect, 0),
+            segv(30, 2, P + 8),
+            exit(40, 3),
+        ]
+    };
+    assert_eq!(words(&history(3)), "fault@12 mprotect@12 fault@14 signal@30 exit@40");
+    assert_eq!(words(&history(1)), "fault@12 fault@14 mprotect@14 signal@30 exit@40", "it forbids both");
+}
+
+#[test]
+fn a_right_to_write_is_one_to_read() {
+    let read = |time| {
+        let address = P + 8;
+        let fault = Fault { address, access: Access::Read, mode: Mode::User, cause: Cause::Absent };
+        raw(time, 2, What::Fault(fault))
+    };
+    let history =
+        [enter(10, 1, Sys::Mprotect, [P, 4096, 2]), read(12), leave(20, 1, Sys::Mprotect, 0), exit(30, 2)];
+    assert_eq!(words(&history), "mprotect@10 fault@12 exit@30");
+}
+
+#[test]
+fn a_guard_takes_and_gives_as_rights_do() {
+    let history = |advice, last| {
+        let call = enter(10, 1, Sys::Madvise, [P, 4096, advice]);
+        [call, fault(12, 2, P + 8), leave(20, 1, Sys::Madvise, 0), last]
+    };
+    assert_eq!(words(&history(102, exit(30, 2))), "fault@12 madvise@12 exit@30");
+    assert_eq!(words(&history(102, segv(30, 2, P + 8))), "madvise@10 fault@12 signal@30");
+    assert_eq!(words(&history(103, exit(30, 2))), "madvise@10 fault@12 exit@30");
+    assert_eq!(words(&history(103, segv(30, 2, P + 8))), "fault@12 madvise@12 signal@30");
+}
+
+#[test]
 fn a_call_that_never_returned_has_no_result_and_stands_at_its_start() {
     let history = [
         enter(10, 1, Sys::Munmap, [P, 4096, 0]),
