@@ -72,3 +72,33 @@ fn main() {
 fn runs() {
     main();
 }
+
+/// Two threads would both be CPU 0, and take one frame from its cache.
+#[test]
+fn a_second_thread_is_refused() {
+    use interleaf::frame::AllocRequest;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let machine = FlatMachine::new(4096);
+    let vm = Vm::new(&machine, machine.boot_map()).expect("16 MiB are enough");
+    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory");
+    let base = space.map(&MapRequest::anonymous(1 << 20)).expect("room for a MiB");
+    let owned = vm.memory().alloc_frame(AllocRequest::ZEROED).expect("there is memory");
+    let refuses = |call: &dyn Fn()| {
+        let why = catch_unwind(AssertUnwindSafe(call)).expect_err("it is refused");
+        assert!(why.downcast_ref::<String>().is_some_and(|why| why.contains("platform of one CPU")));
+    };
+    let calls = || {
+        refuses(&|| drop(vm.memory().alloc_frame(AllocRequest::ZEROED)));
+        refuses(&|| _ = space.fault(Fault { addr: base, access: Access::Write }));
+        refuses(&|| _ = space.unmap(base, 4096));
+        refuses(&|| vm.trim());
+        refuses(&|| vm.settle());
+        refuses(&|| _ = vm.garbage_stats());
+    };
+    std::thread::scope(|scope| scope.spawn(calls).join()).expect("each call is refused");
+    drop(owned);
+    assert_eq!(space.fault(Fault { addr: base, access: Access::Write }), Ok(Outcome::Speculated));
+    drop(space);
+    vm.trim();
+    vm.memory().check().expect("frames add up");
+}

@@ -31,6 +31,7 @@ enum Core {}
 // interrupts a CPU: the defaults keep the others.
 unsafe impl Cpu for Core {
     type CpuWords = [u64; 1];
+    const SEVERAL_MACHINES: bool = false;
     fn id() -> CpuId {
         CpuId(ID.get())
     }
@@ -76,11 +77,14 @@ unsafe impl Machine for HostCpus {
     fn claim_memory(&self, frames: &[PfnRange]) -> bool {
         frames.iter().all(|it| self.ram.covers(*it)) && !self.is_claimed.swap(true, Relaxed)
     }
-    unsafe fn set_helper_handler(&self, handler: Option<Callback<Self>>) {
+    unsafe fn set_helper_handler(&self, handler: Option<Callback<Self>>) -> bool {
         let mut helpers = self.helpers.lock().unwrap();
+        if handler.is_some() && !helpers.is_empty() {
+            return false;
+        }
         helpers.drain(..).for_each(|helper| helper.join().unwrap());
         let board = (&raw const *self).expose_provenance();
-        let Some(Callback { call, data }) = handler else { return };
+        let Some(Callback { call, data }) = handler else { return true };
         helpers.extend((1..CPUS).map(|cpu| {
             thread::spawn(move || {
                 ID.set(cpu);
@@ -89,6 +93,7 @@ unsafe impl Machine for HostCpus {
                 unsafe { call(&*with_exposed_provenance::<Self>(board), data) }
             })
         }));
+        true
     }
 }
 

@@ -19,6 +19,7 @@ static CONTEXT: OneThread = OneThread(Context::new());
 // at once. 6: nothing is observed. 7: there is no handler. 8: there is one machine.
 unsafe impl Cpu for Only {
     type CpuWords = [u64; 1];
+    const SEVERAL_MACHINES: bool = false;
 
     fn id() -> CpuId {
         CpuId(0)

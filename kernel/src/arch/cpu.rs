@@ -52,6 +52,7 @@ pub fn idle_if(nothing_to_do: impl FnOnce() -> bool) {
 // address. 6: nothing is observed. 7: the interrupt flag; who turns it on says why nothing relies on it
 // (`registers::enable_interrupts`). 8: there is one machine.
 unsafe impl Cpu for Core {
+    const SEVERAL_MACHINES: bool = false;
     type CpuWords = [u64; percpu::MAX_CPUS.div_ceil(64)];
 
     #[inline(always)]

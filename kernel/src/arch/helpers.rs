@@ -30,15 +30,21 @@ static DATA: AtomicUsize = AtomicUsize::new(0);
 static INSTALLING: AtomicBool = AtomicBool::new(false);
 
 /// Makes the helpers call a handler, once each, or removes it and waits until all have returned from it.
+/// False, and no change, where they have another one.
 ///
 /// # Panics
 /// Where another caller is at it.
 ///
 /// # Safety
 /// As for [`Machine::set_helper_handler`].
-pub unsafe fn install(help: Option<Callback<Metal>>) {
+pub unsafe fn install(help: Option<Callback<Metal>>) -> bool {
     assert!(!INSTALLING.swap(true, Acquire), "two handlers for helpers at once");
-    if GENERATION.load(Relaxed) & 1 == 1 {
+    let is_installed = GENERATION.load(Relaxed) & 1 == 1;
+    if is_installed && help.is_some() {
+        INSTALLING.store(false, Release);
+        return false;
+    }
+    if is_installed {
         GENERATION.fetch_add(1, SeqCst);
         while RUNNING.load(SeqCst) != 0 {
             sched::yield_now();
@@ -51,6 +57,7 @@ pub unsafe fn install(help: Option<Callback<Metal>>) {
         super::Core::wake(&GENERATION, u32::MAX);
     }
     INSTALLING.store(false, Release);
+    true
 }
 
 /// The handler that is installed, to be restored later. The caller excludes `install` meanwhile.

@@ -228,8 +228,12 @@ unsafe impl Machine for Metal {
         self.events.note(name, value);
     }
 
-    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) -> bool {
         assert!(!self.exchanging.swap(true, Acquire), "two handlers of interrupts at once");
+        if handler.is_some() && !self.handler.load(Relaxed).is_null() {
+            self.exchanging.store(false, Release);
+            return false;
+        }
         self.handler.store(ptr::null_mut(), Release);
         // After this every CPU has left the old handler.
         self.barrier_all();
@@ -238,11 +242,12 @@ unsafe impl Machine for Metal {
             self.handler.store(call as *mut (), Release);
         }
         self.exchanging.store(false, Release);
+        true
     }
 
-    unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) {
+    unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) -> bool {
         // SAFETY: the caller's promise is the same.
-        unsafe { helpers::install(help) };
+        unsafe { helpers::install(help) }
     }
 
     fn interrupt(&self, targets: &CpuMask) {

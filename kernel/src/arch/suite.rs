@@ -15,16 +15,17 @@ pub fn run(memory: &Memory<'_, Metal>, harness: &(impl Harness<Metal> + Sync)) -
     let block = memory.alloc(BLOCK, AllocRequest::DIRTY)?;
     let (interrupt, help) = (MACHINE.interrupt_handler(), helpers::handler());
     // SAFETY: no function is set.
-    unsafe { MACHINE.set_interrupt_handler(None) };
+    let _removed = unsafe { MACHINE.set_interrupt_handler(None) };
     // SAFETY: as above.
-    unsafe { MACHINE.set_helper_handler(None) };
+    let _removed = unsafe { MACHINE.set_helper_handler(None) };
     let frames = PfnRange::new(block.pfn(), block.pfn().add(FRAMES));
     // SAFETY: the frames were just allocated, no handler is set, and the suite's threads run in no space.
     let report = unsafe { conformance::run(&MACHINE, harness, frames) };
     // SAFETY: these were set before, and have not been replaced since.
-    unsafe { MACHINE.set_interrupt_handler(interrupt) };
+    let is_set = unsafe { MACHINE.set_interrupt_handler(interrupt) };
     // SAFETY: as above.
-    unsafe { MACHINE.set_helper_handler(help) };
+    let is_helping = unsafe { MACHINE.set_helper_handler(help) };
+    assert!(is_set && is_helping, "the suite has left a handler");
     drop(block);
     Some(report)
 }

@@ -65,7 +65,7 @@ pub fn init(loader: &Loader, start: RecordInit, (huge, zero): (HugePolicy, ZeroP
     let map = loader.boot_map(reach).unwrap_or_else(|why| refuse(why));
     let mut memory = map.claim(&MACHINE).unwrap_or_else(|why| refuse(MapError::Boot(why)));
     let workers = WorkerPool::spawn(&MACHINE, &mut memory.early_allocator());
-    let workers = WORKERS.set(workers.unwrap_or_else(|| refuse(MapError::Boot(BootError::TooSmall))));
+    let workers = WORKERS.set(workers.unwrap_or_else(|why| refuse(MapError::Boot(why.into()))));
     let from = registers::time_stamp();
     let vm = Vm::start(memory, start).unwrap_or_else(|why| refuse(MapError::Boot(why)));
     STARTED_IN.store(registers::time_stamp() - from, Relaxed);

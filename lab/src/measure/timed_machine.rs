@@ -84,8 +84,7 @@ pub fn with_helpers_and<R>(
     });
     let _entered = machine.enter(CpuId(0));
     let mut memory = boot_map(machine)?.claim(machine).map_err(Failure::of)?;
-    let lacks = || Failure::check("no memory for a worker pool".to_owned());
-    let workers = WorkerPool::spawn(machine, &mut memory.early_allocator()).ok_or_else(lacks)?;
+    let workers = WorkerPool::spawn(machine, &mut memory.early_allocator()).map_err(Failure::of)?;
     while (1..=nr_helpers).any(|cpu| !workers.has_helper_racy(CpuId(cpu))) {
         std::thread::yield_now();
     }

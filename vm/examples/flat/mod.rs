@@ -1,5 +1,6 @@
 //! A platform in one page: one CPU, memory from the host's allocator, no MMU of its own (so nothing is ever
-//! cached), no other CPU to interrupt. A kernel fills in the same two traits with its direct map, `invlpg`,
+//! cached), no other CPU to interrupt. A second thread is refused, by a panic of the library: the defaults of
+//! `Cpu` make each thread a machine. A kernel fills in the same two traits with its direct map, `invlpg`,
 //! and its interrupt controller; `docs/porting` says how.
 
 use interleaf::frame::{BootMap, Init, Region, RegionKind};
@@ -15,8 +16,8 @@ pub enum OneCpu {}
 
 thread_local!(static CONTEXT: Context = const { Context::new() });
 
-// SAFETY: one CPU runs one thread, and no handler: the defaults keep all rules but 3; each thread has a
-// context of its own.
+// SAFETY: each thread is the one CPU of a machine (8), and no handler runs: the defaults keep all rules but
+// 3; each thread has a context of its own.
 unsafe impl Cpu for OneCpu {
     type CpuWords = [u64; 1];
 
@@ -62,8 +63,7 @@ impl FlatMachine {
 }
 
 // SAFETY: 1: the window is one leaked allocation; both directions are one addition, checked. 3: no
-// translation is ever cached. 8: all of the allocation is for the library, and is claimed once. The defaults,
-// which are for one CPU, keep the others.
+// translation is ever cached. 8: all of the allocation is for the library, and is claimed once. The defaults, which are for one CPU, keep the others.
 unsafe impl Machine for FlatMachine {
     type Cpu = OneCpu;
     type Format = X86_64;

@@ -5,6 +5,8 @@
 //! release builds never touch it. Whether a handler of interrupts runs is noted in every build.
 
 use core::cell::Cell;
+use core::num::NonZeroU32;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A rung of the lock ladder. A thread takes locks in ascending rank; 0 is taken first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +47,8 @@ pub struct Context {
     read_sections: Cell<u32>,
     helper_ns: Cell<u64>,
     in_handler: Cell<bool>,
+    /// 0 until it is asked for.
+    thread_number: Cell<u32>,
 }
 
 impl Context {
@@ -55,7 +59,28 @@ impl Context {
             read_sections: Cell::new(0),
             helper_ns: Cell::new(0),
             in_handler: Cell::new(false),
+            thread_number: Cell::new(0),
         }
+    }
+
+    /// A number of the thread, which no other thread of the program ever has.
+    ///
+    /// # Panics
+    /// Where all numbers were given out.
+    #[inline]
+    pub(crate) fn thread_number(&self) -> NonZeroU32 {
+        NonZeroU32::new(self.thread_number.get()).unwrap_or_else(|| self.number_thread())
+    }
+
+    #[cold]
+    fn number_thread(&self) -> NonZeroU32 {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: the number only has to be unlike all others.
+        let last = LAST.fetch_update(Relaxed, Relaxed, |last| last.checked_add(1));
+        let number = last.ok().and_then(|last| NonZeroU32::MIN.checked_add(last));
+        let number = number.expect("numbers of threads");
+        self.thread_number.set(number.get());
+        number
     }
 
     /// Whether a lock of `rank` may be waited for: every lock held has a lower rank.

@@ -29,8 +29,8 @@ pub struct TablePage {
 /// interrupts are on, also inside [`Cpu::relax`].
 /// `sync::Registration` makes one safely.
 pub struct Callback<M> {
-    /// The function; safe to call with this `data`, on any CPU, by the machine that it was set in, until
-    /// another callback is set.
+    /// The function; safe to call with this `data`, on any CPU, by the machine that it was set in, until it
+    /// is removed.
     pub call: unsafe fn(machine: &M, data: usize),
     /// Its argument: an address whose provenance is exposed.
     pub data: usize,
@@ -74,7 +74,8 @@ impl<M> core::fmt::Debug for Callback<M> {
 ///    start and its return, of this machine and of all others whose [`Cpu`](Machine::Cpu) is the same type.
 /// 6. `zero`, `zero_nontemporal`, `copy`, `copy_out` and `copy_in` access only the memory named.
 /// 7. Handlers get a reference to the machine that they were set in, wherever it lies then; none runs once
-///    the machine is dropped. Each helper runs the handler that
+///    the machine is dropped. Each of the two has one owner: a handler that is set is never replaced by
+///    another, but removed by whoever has set it. Each helper runs the handler that
 ///    [`set_helper_handler`](Machine::set_helper_handler) sets, on its own CPU; once
 ///    `set_helper_handler(None)` has returned, no helper runs it.
 /// 8. [`claim_memory`](Machine::claim_memory) returns true only for frames of RAM that `window` covers and
@@ -237,17 +238,24 @@ pub unsafe trait Machine: Sync + Sized {
         self.flush_range(VpnRange::new(Vpn(0), Vpn(u64::MAX >> PAGE_SHIFT)));
     }
 
-    /// Sets the handler that CPUs run when interrupted, in place of the one before. Once it has returned no
-    /// CPU begins to run the one before. The default is for one CPU, which no other interrupts.
+    /// Sets the handler that CPUs run when interrupted. False, and no change, where one is set already: it
+    /// belongs to the system that has set it. `None` removes the one that is set, and is called by its owner,
+    /// or by who has the machine exclusively; once that has returned no CPU begins to run it.
+    ///
+    /// The default is for one CPU, which no other interrupts: it keeps no handler, and so refuses none. Where
+    /// memory is claimed once there is one system anyway; else a platform that runs spaces keeps whether a
+    /// handler is set, as two systems would both take the root for their own.
     ///
     /// # Panics
     /// The default, on a machine of several CPUs.
     ///
     /// # Safety
-    /// The function may be called with its data, as [`Callback::call`] says, until another is set or the
+    /// The function may be called with its data, as [`Callback::call`] says, until it is removed or the
     /// machine is dropped.
-    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+    #[must_use = "a handler that is refused never runs"]
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) -> bool {
         assert!(self.nr_cpus() <= 1, "{SEVERAL_CPUS} {handler:?}");
+        true
     }
     /// Has each CPU of the set run the interrupt handler. The default is for one CPU, which the library never
     /// has interrupt itself.
@@ -277,7 +285,9 @@ pub unsafe trait Machine: Sync + Sized {
         if from == to { 10 } else { 20 }
     }
     /// Sets the handler that helpers run, or removes it and waits until no helper runs it. The handler
-    /// returns when the library stops it, which it does before it calls this with `None`.
+    /// returns when the library stops it, which it does before it calls this with `None`. False, and no
+    /// change, where one is set already, as for
+    /// [`set_interrupt_handler`](Machine::set_interrupt_handler).
     ///
     /// A *helper* is a thread of the platform that exists before it is needed: at most one for each CPU,
     /// bound to it, with the lowest priority the platform has, in a context that holds nothing; it may sleep.
@@ -286,8 +296,10 @@ pub unsafe trait Machine: Sync + Sized {
     ///
     /// # Safety
     /// As for [`set_interrupt_handler`](Machine::set_interrupt_handler).
-    unsafe fn set_helper_handler(&self, handler: Option<Callback<Self>>) {
+    #[must_use = "a handler that is refused never runs"]
+    unsafe fn set_helper_handler(&self, handler: Option<Callback<Self>>) -> bool {
         let _ = handler;
+        true
     }
     /// Takes out of `helpers`, all CPUs of the machine, those whose helpers may not work for the running
     /// thread: its group's CPU set lacks them, its quota is spent, or their CPUs have other work. The thread

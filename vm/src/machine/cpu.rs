@@ -45,6 +45,11 @@ pub struct Irq(pub usize);
 /// Methods with a body keep the rules where one CPU runs one thread of the library's, and no handler of the
 /// library interrupts it. Who has more CPUs, threads or interrupts writes those that then break one.
 ///
+/// A platform of *one CPU* refuses a second thread by the defaults of [`machine`](Cpu::machine) and
+/// [`SEVERAL_MACHINES`](Cpu::SEVERAL_MACHINES): each thread is the one CPU of a machine of its own, and the
+/// library panics where a thread comes to data of another one's CPU. What one thread has made is used by that
+/// thread alone, then.
+///
 /// 1. *Number.* [`id`](Cpu::id) is below [`Machine::nr_cpus`](super::Machine::nr_cpus) of the machine that
 ///    the thread runs on, and stays the same from a [`preempt_off`](Cpu::preempt_off) to the matching
 ///    [`preempt_on`](Cpu::preempt_on); so does [`machine`](Cpu::machine). Both together are the CPU.
@@ -70,16 +75,18 @@ pub struct Irq(pub usize);
 /// 7. *Interrupts.* From an [`interrupts_off`](Cpu::interrupts_off) until its state is restored no handler
 ///    runs on this CPU, but for one of NMIs or machine checks: that calls nothing of the library but what
 ///    takes a [`HandlerSection`](crate::sync::HandlerSection), and what makes one.
-/// 8. *Machine.* [`machine`](Cpu::machine) is the number of the machine that the thread runs on, and no other
-///    machine ever has that number, whatever the type of its CPUs. Where
-///    [`SEVERAL_MACHINES`](Cpu::SEVERAL_MACHINES) is false, all CPUs of this type are of one machine.
+/// 8. *Machine.* [`machine`](Cpu::machine) is the number of the machine that the thread runs on. No other CPU
+///    ever has the same two numbers, its own and its machine's, whatever its type. Where
+///    [`SEVERAL_MACHINES`](Cpu::SEVERAL_MACHINES) is false, all threads that call the library with this type
+///    run on CPUs of one machine.
 pub unsafe trait Cpu: Sized + 'static {
     /// Whether [`access`](Cpu::access) is called. If not, the door compiles to plain instructions.
     const OBSERVED: bool = false;
 
-    /// Whether the program has several machines with CPUs of this type. If not, nobody compares their
-    /// numbers: then data of a CPU is found without one.
-    const SEVERAL_MACHINES: bool = false;
+    /// Whether threads of several machines call the library with CPUs of this type. If not, their numbers are
+    /// not compared: then data of a CPU is found without one. A platform whose [`id`](Cpu::id) tells its CPUs
+    /// apart, and which is one machine, says false. The default makes each thread a machine.
+    const SEVERAL_MACHINES: bool = true;
 
     /// The words of a set of CPUs, as many as the platform's machines need: `[u64; 1]` for machines of up to
     /// 64 CPUs, `[u64; 64]` for 4 096. Sets lie in every space, in every work slot, and on stacks. A machine
@@ -99,10 +106,14 @@ pub unsafe trait Cpu: Sized + 'static {
         CpuId(0)
     }
 
-    /// The number of the machine that this code runs on.
+    /// The number of the machine that this code runs on. The default, where there may be several, is a number
+    /// of the running thread's own.
+    ///
+    /// # Panics
+    /// The default, once more than 2^32 threads have called it.
     #[inline(always)]
     fn machine() -> NonZeroU32 {
-        NonZeroU32::MIN
+        if Self::SEVERAL_MACHINES { Self::with_context(Context::thread_number) } else { NonZeroU32::MIN }
     }
 
     /// Calls `f` with the state that the library keeps for the running thread.

@@ -22,7 +22,7 @@ pub(super) type Reserve<'a, 'm, M> = IndexReserve<'a, 'm, Vma<<M as Machine>::Cp
 /// Number of refills of a reserve before it is left short.
 const TOP_UPS: u32 = 64;
 
-/// The virtual-memory system of one machine. Spaces borrow it.
+/// The virtual-memory system of one machine, which has no other at the same time. Spaces borrow it.
 pub struct Vm<'m, M: Machine> {
     pub(super) machine: &'m M,
     pub(super) memory: Memory<'m, M>,
@@ -60,14 +60,15 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// says.
     ///
     /// # Errors
-    /// Where there is no memory, or too little for the system's own records. It stays claimed.
+    /// Where there is no memory, or too little for the system's own records;
+    /// [`BootError::HandlerTaken`] where the machine has a system, of whatever memory. It stays claimed.
     pub fn start(mut memory: BootMemory<'m, M>, start: RecordInit) -> Result<Self, BootError> {
         let machine = memory.machine();
         let nr_cpus = machine.nr_cpus();
         let mut allocator = memory.early_allocator();
         let counters = Counters::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let numbers = CpuNumbers::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
-        let shootdown = Registration::register(machine, &mut allocator).ok_or(BootError::TooSmall)?;
+        let shootdown = Registration::register(machine, &mut allocator)?;
         let memory = Memory::start(memory, start)?;
         let rcu = Rcu::carve_with(&mut memory.boot_allocator(), nr_cpus, memory.garbage_limits())
             .ok_or(BootError::TooSmall)?;

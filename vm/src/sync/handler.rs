@@ -4,6 +4,10 @@
 //! that safe: the handler's state lies in the machine's own memory, where the callback can always find it,
 //! and the handler is unregistered when the registration is dropped.
 //!
+//! The place has one owner, the registration that filled it. Another one is refused
+//! ([`RegisterError::Taken`]), also where the first was leaked; so what is dropped removes its own handler and
+//! no other.
+//!
 //! Why a registration that is leaked does no harm: the machine then calls the handler as long as it lives,
 //! after everything that was borrowed has ended. The state holds nothing that could end before: it is made by
 //! [`Handler::carve`], which works for memory of any lifetime `'x`, so all that the state can borrow is what
@@ -49,6 +53,27 @@ pub trait Handler<M: Machine>: 'static {
     }
 }
 
+/// Why a handler is not registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// The memory does not suffice for its state, or does not last as long as the machine.
+    NoMemory,
+    /// The machine has a handler of that event, of a registration that was not dropped.
+    Taken,
+}
+
+impl fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RegisterError::NoMemory => "no memory for a handler that lasts as long as the machine",
+            RegisterError::Taken => "the machine has a handler of that event, which is another owner's",
+        })
+    }
+}
+
+impl core::error::Error for RegisterError {}
+
 /// A handler registered until this is dropped, its state in the machine's own memory.
 pub struct Registration<'m, M: Machine, H: Handler<M>> {
     machine: &'m M,
@@ -63,19 +88,27 @@ unsafe impl<M: Machine, H: Handler<M>> Sync for Registration<'_, M, H> {}
 unsafe impl<M: Machine, H: Handler<M>> Send for Registration<'_, M, H> {}
 
 impl<'m, M: Machine, H: Handler<M>> Registration<'m, M, H> {
-    /// Makes a handler in carved memory and registers it, in place of any other for its event. `None` if the
-    /// memory does not suffice, or does not last as long as the machine. The state is never dropped.
-    pub fn register(machine: &'m M, from: &mut impl MachineMemory<'m, M>) -> Option<Self> {
+    /// Makes a handler in carved memory and registers it for its event. The state is never dropped.
+    ///
+    /// # Errors
+    /// Where the memory does not suffice or last, and where the machine has a handler of that event. What was
+    /// carved stays so.
+    pub fn register(machine: &'m M, from: &mut impl MachineMemory<'m, M>) -> Result<Self, RegisterError> {
         if !from.outlives(machine) {
-            return None;
+            return Err(RegisterError::NoMemory);
         }
-        let state = H::carve(from, machine)?;
-        let state = NonNull::from(carve_value(from, state)?).cast::<()>();
+        let state = H::carve(from, machine).ok_or(RegisterError::NoMemory)?;
+        let state = carve_value(from, state).ok_or(RegisterError::NoMemory)?;
+        let state = NonNull::from(state).cast::<()>();
         let data = state.as_ptr().expose_provenance();
+        let callback = Callback { call: call::<M, H>, data };
         // SAFETY: `call` may be called with this data, in any place: it is the address of a state in memory
         // that lasts as long as the machine, as `outlives` has said.
-        unsafe { set(machine, H::EVENT, Some(Callback { call: call::<M, H>, data })) };
-        Some(Self { machine, state, _handler: PhantomData })
+        let is_set = unsafe { set(machine, H::EVENT, Some(callback)) };
+        if !is_set && !mutant!("handler.refusal-ignored") {
+            return Err(RegisterError::Taken);
+        }
+        Ok(Self { machine, state, _handler: PhantomData })
     }
 
     /// The machine.
@@ -84,11 +117,11 @@ impl<'m, M: Machine, H: Handler<M>> Registration<'m, M, H> {
     }
 }
 
-/// Sets or clears the machine's callback for `event`.
+/// Sets or clears the machine's callback for `event`; false where another one is set.
 ///
 /// # Safety
 /// As for [`Machine::set_interrupt_handler`].
-unsafe fn set<M: Machine>(machine: &M, event: Event, callback: Option<Callback<M>>) {
+unsafe fn set<M: Machine>(machine: &M, event: Event, callback: Option<Callback<M>>) -> bool {
     match event {
         // SAFETY: the caller's promise is the same, here and below.
         Event::Interrupt => unsafe { machine.set_interrupt_handler(callback) },
@@ -136,8 +169,9 @@ impl<'m, M: Machine, H: Handler<M>> Deref for Registration<'m, M, H> {
 impl<M: Machine, H: Handler<M>> Drop for Registration<'_, M, H> {
     fn drop(&mut self) {
         H::stop(self);
-        // SAFETY: no function is set.
-        unsafe { set(self.machine, H::EVENT, None) };
+        // SAFETY: no function is set. It is this registration's that is removed, which was not refused: as
+        // long as it is set the machine takes no other (rule 7 of `Machine`).
+        let _removed = unsafe { set(self.machine, H::EVENT, None) };
     }
 }
 

@@ -54,7 +54,7 @@ pub use cache_aligned::CacheAligned;
 pub use carve::{Carve, MachineMemory, carve_slice, carve_value, fill, fill_some};
 pub(crate) use cpu_mask::AtomicCpuMask;
 pub use cpu_numbers::CpuNumbers;
-pub use handler::{Event, Handler, Registration};
+pub use handler::{Event, Handler, RegisterError, Registration};
 pub use last_hit::{HitSource, HitVersion, LastHit, LastHits};
 pub use percpu::{CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};
 pub use plain::Plain;

@@ -45,6 +45,9 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, compiler_fence};
 
+const ANOTHERS_DATA: &str =
+    "data of the CPUs of another machine, or, on a platform of one CPU, of another thread (rule 8 of Cpu)";
+
 /// One `T` for each CPU, each on cache lines of its own, in memory that lasts for `'m`.
 pub struct PerCpu<'m, T, C: Cpu> {
     slots: &'m [CacheAligned<T>],
@@ -133,7 +136,7 @@ impl<'m, T, C: Cpu> PerCpu<'m, T, C> {
     fn bind(&self, machine: u32) {
         let bound = self.machine.compare_exchange(0, machine, Relaxed, Relaxed).err();
         let is_bound = bound.is_none_or(|bound| bound == machine);
-        assert!(is_bound || mutant!("percpu.machine-not-checked"), "data of the CPUs of another machine");
+        assert!(is_bound || mutant!("percpu.machine-not-checked"), "{ANOTHERS_DATA}");
     }
 }
 

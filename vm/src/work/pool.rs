@@ -5,7 +5,7 @@ use super::job::{Chunk, Failed, Job, Spent};
 use super::partition::Partition;
 use super::run::JobRun;
 use crate::machine::{Cpu, Machine};
-use crate::sync::{Carve, Event, Handler, MachineMemory, Registration};
+use crate::sync::{Carve, Event, Handler, MachineMemory, RegisterError, Registration};
 use crate::units::{CpuId, CpuMask, NodeId};
 use core::cell::Cell;
 use core::fmt;
@@ -45,13 +45,16 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         Self { machine, helpers: None, no_helpers: Dispatch::empty() }
     }
 
-    /// A pool with the machine's helpers, which serve until the pool is dropped. A machine has one such pool
-    /// at a time. `None` if the memory does not suffice: 128 bytes for each CPU, 8.2 KiB for each node and 1
-    /// KiB more for each of the [`Cpu::CpuWords`] but the first, and a few more; or if those cannot name all
-    /// CPUs.
-    pub fn spawn(machine: &'m M, from: &mut impl MachineMemory<'m, M>) -> Option<Self> {
+    /// A pool with the machine's helpers, which serve until the pool is dropped.
+    ///
+    /// # Errors
+    /// [`RegisterError::NoMemory`] if the memory does not suffice: 128 bytes for each CPU, 8.2 KiB for each
+    /// node and 1 KiB more for each of the [`Cpu::CpuWords`] but the first, and a few more; or if those
+    /// cannot name all CPUs. [`RegisterError::Taken`] where the helpers are another pool's, also of one that
+    /// was leaked: a machine has one such pool at a time.
+    pub fn spawn(machine: &'m M, from: &mut impl MachineMemory<'m, M>) -> Result<Self, RegisterError> {
         let helpers = Registration::register(machine, from)?;
-        Some(Self { helpers: Some(helpers), ..Self::without_helpers(machine) })
+        Ok(Self { helpers: Some(helpers), ..Self::without_helpers(machine) })
     }
 
     /// The machine.

@@ -3,6 +3,7 @@
 use crate::world::{Lab, on_cpu};
 use crate::{call, called, odd};
 use interleaf::machine::Cpu;
+use interleaf::sync::RegisterError;
 use interleaf::units::{CpuId, CpuMask, NodeMask};
 use interleaf::work::{Chunk, Failed, Job, Ordered, PollLimit, WorkerPool};
 use interleaf_lab::machine::host::Host;
@@ -23,8 +24,10 @@ pub fn run() {
     on_cpu(|machine| {
         let mut boot_memory = boot_map(machine).claim(machine).expect("nobody has it");
         machine.start_helpers([CpuId(1)], |_| ());
-        let pool = call!(WorkerPool::spawn, machine, &mut boot_memory.early_allocator()).flatten();
-        let pool: Pool<'_> = pool.expect("memory for a pool");
+        let pool = call!(WorkerPool::spawn, machine, &mut boot_memory.early_allocator());
+        let pool: Pool<'_> = pool.expect("no panic").expect("memory for a pool");
+        let second = Pool::spawn(machine, &mut boot_memory.early_allocator()).err();
+        assert_eq!(second, Some(RegisterError::Taken), "the helpers are the first pool's");
         called!(WorkerPool::set_poll_limit => pool.set_poll_limit(PollLimit(50)));
         for _ in 0..50_000_000 {
             if pool.has_helper_racy(CpuId(1)) {
@@ -51,7 +54,7 @@ fn foreign_memory(machine: &Lab) {
     let other = Lab::new(&MachineConfig::small(1, 256)).expect("a machine");
     let mut boot_memory = boot_map(&other).claim(&other).expect("nobody has it");
     let pool =
-        called!(WorkerPool::spawn => Pool::spawn(machine, &mut boot_memory.early_allocator()).is_none());
+        called!(WorkerPool::spawn => Pool::spawn(machine, &mut boot_memory.early_allocator()).is_err());
     assert_eq!(pool, Some(true));
 }
 

@@ -23,6 +23,8 @@ pub type BoundHandler = Arc<dyn Fn() + Send + Sync>;
 pub struct Bus {
     id: u32,
     lines: Box<[Line]>,
+    /// Whether a handler of interrupts is installed. Locked while it is exchanged.
+    is_handled: Mutex<bool>,
 }
 
 /// One CPU's end of the bus.
@@ -56,7 +58,7 @@ impl Bus {
         };
         // Relaxed: the number only has to be unlike all others.
         let id = NEXT.fetch_update(Relaxed, Relaxed, |id| id.checked_add(1)).expect("numbers of machines");
-        Self { id, lines: (0..nr_cpus).map(line).collect() }
+        Self { id, lines: (0..nr_cpus).map(line).collect(), is_handled: Mutex::new(false) }
     }
 
     /// The number of this bus, never 0.
@@ -78,11 +80,18 @@ impl Bus {
         &self.lines[cpu.index()]
     }
 
-    /// Installs the interrupt handler on every CPU. Returns once no CPU runs the previous one.
-    pub fn set_interrupt_handler(&self, handler: Option<BoundHandler>) {
+    /// Installs the interrupt handler on every CPU, or removes it: returns once no CPU runs it. False, and no
+    /// change, where another one is installed.
+    pub fn set_interrupt_handler(&self, handler: Option<BoundHandler>) -> bool {
+        let mut is_handled = self.is_handled.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_handled && handler.is_some() {
+            return false;
+        }
         for line in &self.lines {
             *line.handler.lock().unwrap_or_else(PoisonError::into_inner) = handler.clone();
         }
+        *is_handled = handler.is_some();
+        true
     }
 }
 

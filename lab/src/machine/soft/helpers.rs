@@ -78,9 +78,15 @@ impl Helpers {
         }
     }
 
-    /// Installs a program, once no helper runs the one before.
-    pub(super) fn set_program<C: Cpu>(&self, program: Option<BoundHandler>) {
-        let before = self.slot.state().program.take();
+    /// Installs a program, or removes it and waits until no helper runs it. False, and no change, where
+    /// another one is installed.
+    pub(super) fn set_program<C: Cpu>(&self, program: Option<BoundHandler>) -> bool {
+        let mut state = self.slot.state();
+        if program.is_some() && state.program.is_some() {
+            return false;
+        }
+        let before = state.program.take();
+        drop(state);
         while before.as_ref().is_some_and(|before| Arc::strong_count(before) > 1) {
             C::relax();
             thread::yield_now();
@@ -89,6 +95,7 @@ impl Helpers {
         state.number += u64::from(program.is_some());
         state.program = program;
         self.slot.changed.notify_all();
+        true
     }
 
     /// Ends all helpers' threads. No program is installed.

@@ -309,8 +309,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         self.with_tlb(Tlb::flush_all);
     }
 
-    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
-        self.bus.set_interrupt_handler(handler.map(|handler| self.bind(handler)));
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) -> bool {
+        self.bus.set_interrupt_handler(handler.map(|handler| self.bind(handler)))
     }
 
     fn interrupt(&self, targets: &CpuMask) {
@@ -330,8 +330,8 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
         }
     }
 
-    unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) {
-        self.shared.helpers.set_program::<C>(help.map(|help| self.bind(help)));
+    unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) -> bool {
+        self.shared.helpers.set_program::<C>(help.map(|help| self.bind(help)))
     }
 }
 

@@ -52,8 +52,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     machine.start_helpers((1..cpus.len() as u32).map(CpuId), pin);
     let _entered = machine.enter(CpuId(0));
     let mut memory = timed_machine::boot_map(&machine)?.claim(&machine).map_err(Failure::of)?;
-    let lacks = || Failure::check("no memory for a worker pool".to_owned());
-    let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).ok_or_else(lacks)?;
+    let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).map_err(Failure::of)?;
     while (1..cpus.len() as u32).any(|cpu| !workers.has_helper_racy(CpuId(cpu))) {
         std::thread::yield_now();
     }

@@ -213,7 +213,7 @@ fn workers<'m>(
         return Ok(WorkerPool::without_helpers(memory.machine()));
     }
     let workers = WorkerPool::spawn(memory.machine(), &mut memory.early_allocator());
-    let workers = workers.ok_or_else(|| Failure::check("no boot memory for helpers"))?;
+    let workers = workers.map_err(Failure::of)?;
     workers.set_max_helpers(helpers as u32);
     // At boot the CPUs have nothing else to do.
     workers.set_poll_limit(HELPER_POLL_LIMIT);

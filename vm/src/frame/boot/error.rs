@@ -1,6 +1,7 @@
 //! Why a boot map is refused.
 
 use super::{BootMap, MAX_PHYS_BITS};
+use crate::sync::RegisterError;
 use crate::units::PAGE_SIZE;
 use core::fmt;
 
@@ -48,6 +49,18 @@ pub enum BootError {
     NoMemory,
     /// Usable memory does not suffice for the library's own records.
     TooSmall,
+    /// The machine's handler of interrupts is another system's, which lives, or was leaked: a machine has one
+    /// system at a time, whatever memory each has.
+    HandlerTaken,
+}
+
+impl From<RegisterError> for BootError {
+    fn from(why: RegisterError) -> Self {
+        match why {
+            RegisterError::NoMemory => BootError::TooSmall,
+            RegisterError::Taken => BootError::HandlerTaken,
+        }
+    }
 }
 
 impl fmt::Display for BootError {
@@ -72,6 +85,9 @@ impl fmt::Display for BootError {
             BootError::NotFree => f.write_str("usable boot memory is no memory of the machine, or in use"),
             BootError::NoMemory => f.write_str("the boot map has no usable region"),
             BootError::TooSmall => f.write_str("usable boot memory does not hold the frame records"),
+            BootError::HandlerTaken => {
+                f.write_str("the machine's handler of interrupts belongs to another system")
+            }
         }
     }
 }

@@ -64,11 +64,16 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
                 state.stopped.store(0, SeqCst);
                 let callback = Callback { call: handle::<M>, data: DATA + run };
                 // SAFETY: the function is safe, whatever its data.
-                unsafe { self.machine.set_helper_handler(Some(callback)) };
-                let has_begun = self.wait(|| state.begun.load(SeqCst) > 0);
+                let is_set = unsafe { self.machine.set_helper_handler(Some(callback)) };
+                let has_begun = is_set && self.wait(|| state.begun.load(SeqCst) > 0);
+                if has_begun {
+                    // SAFETY: as above.
+                    let is_replaced = unsafe { self.machine.set_helper_handler(Some(callback)) };
+                    self.check(Rule::HandlerOwned, !is_replaced);
+                }
                 state.stopped.store(1, SeqCst);
                 // SAFETY: no function is set.
-                unsafe { self.machine.set_helper_handler(None) };
+                let _removed = unsafe { self.machine.set_helper_handler(None) };
                 if !has_begun {
                     return;
                 }

@@ -48,13 +48,18 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     pub(super) fn interrupts(&self, counts: HandlerCounts) {
         let callback = Callback { call: handle::<M>, data: DATA + counts.0 };
         // SAFETY: the function is safe, whatever its data.
-        unsafe { self.machine.set_interrupt_handler(Some(callback)) };
+        self.check(Rule::InterruptReaches, unsafe { self.machine.set_interrupt_handler(Some(callback)) });
+        if self.machine.nr_cpus() > 1 {
+            // SAFETY: as above.
+            let is_replaced = unsafe { self.machine.set_interrupt_handler(Some(callback)) };
+            self.check(Rule::HandlerOwned, !is_replaced);
+        }
         self.targets(counts);
         self.relax_handles(counts);
         self.sleeper(counts);
         self.off_defers(counts);
         // SAFETY: no function is set.
-        unsafe { self.machine.set_interrupt_handler(None) };
+        let _removed = unsafe { self.machine.set_interrupt_handler(None) };
         self.handler_removed(counts);
         self.barrier();
     }

@@ -146,6 +146,7 @@ rules! {
     InterruptWakes: "a CPU whose thread sleeps handles an interrupt before the thread goes on, or sooner",
     InterruptSpares: "an interrupt makes no other CPU run the handler",
     HandlerRemoved: "a handler that was removed runs no more",
+    HandlerOwned: "a handler that is set, of interrupts or of helpers, is not replaced by another",
     BarrierOrders: "barrier_all is a full fence on every CPU",
     HelperRuns: "a helper runs the handler, on one CPU, and holds nothing",
     HelperAwaited: "once the helpers' handler is removed no helper runs it",

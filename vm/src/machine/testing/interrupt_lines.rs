@@ -28,9 +28,14 @@ impl InterruptLines {
         self.pending.len() as u32
     }
 
-    /// Sets what handles interrupts from now on.
-    pub(super) fn set_handler(&self, handler: Option<Program>) {
-        *self.handler.lock().unwrap() = handler;
+    /// Sets what handles interrupts from now on, or removes it. False where another one is set.
+    pub(super) fn set_handler(&self, handler: Option<Program>) -> bool {
+        let mut slot = self.handler.lock().unwrap();
+        let is_taken = slot.is_some() && handler.is_some();
+        if !is_taken {
+            *slot = handler;
+        }
+        !is_taken
     }
 
     /// Interrupts a CPU, if there is one of that number.

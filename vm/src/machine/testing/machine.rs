@@ -124,10 +124,8 @@ impl<F: Format> TestMachine<F> {
     /// Makes all memory claimable again. What was made of it borrowed the machine, and so is gone, but for
     /// handlers, which are removed.
     pub fn reclaim_memory(&mut self) {
-        // SAFETY: no function is set.
-        unsafe { self.set_interrupt_handler(None) };
-        // SAFETY: as above.
-        unsafe { self.set_helper_handler(None) };
+        self.lines.set_handler(None);
+        self.set_program(None);
         self.claims.get_mut().unwrap().clear();
         self.record_windows = RecordWindows::default();
     }
@@ -144,6 +142,24 @@ impl<F: Format> TestMachine<F> {
         if let Some(program) = program {
             program();
         }
+    }
+
+    /// Sets what helpers run, or removes it and waits for them. False where another one is set.
+    fn set_program(&self, program: Option<Program>) -> bool {
+        let mut slot = self.program.lock().unwrap();
+        if slot.is_some() && program.is_some() {
+            return false;
+        }
+        let before = core::mem::replace(&mut *slot, program);
+        drop(slot);
+        if let Some(before) = before {
+            // A helper that runs it holds a reference. In a model all have been stopped, and are joined
+            // before anything is freed.
+            while cfg!(not(loom)) && Arc::strong_count(&before) > 1 {
+                TestCpu::relax();
+            }
+        }
+        true
     }
 
     /// A closure that calls `callback` with this machine.
@@ -193,8 +209,7 @@ impl<F: Format> TestMachine<F> {
 
 impl<F: Format> Drop for TestMachine<F> {
     fn drop(&mut self) {
-        // SAFETY: no function is set.
-        unsafe { self.set_interrupt_handler(None) };
+        self.lines.set_handler(None);
     }
 }
 
@@ -317,8 +332,8 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         }
     }
 
-    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
-        self.lines.set_handler(handler.map(|callback| self.caller(callback)));
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) -> bool {
+        self.lines.set_handler(handler.map(|callback| self.caller(callback)))
     }
 
     fn interrupt(&self, targets: &CpuMask) {
@@ -341,16 +356,8 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         helpers.words_mut()[0] &= !self.refused_helpers.load(Relaxed);
     }
 
-    unsafe fn set_helper_handler(&self, handler: Option<Callback<Self>>) {
-        let program = handler.map(|callback| self.caller(callback));
-        let before = core::mem::replace(&mut *self.program.lock().unwrap(), program);
-        if let Some(before) = before {
-            // A helper that runs it holds a reference. In a model all have been stopped, and are joined
-            // before anything is freed.
-            while cfg!(not(loom)) && Arc::strong_count(&before) > 1 {
-                TestCpu::relax();
-            }
-        }
+    unsafe fn set_helper_handler(&self, handler: Option<Callback<Self>>) -> bool {
+        self.set_program(handler.map(|callback| self.caller(callback)))
     }
 }
 

@@ -83,7 +83,7 @@ impl<C: Cpu> Drop for Section<'_, C> {
 ///
 /// # Panics
 /// If another revoker of these cells is under way, or `part` chooses something outside of its slot, or not
-/// the same part each time.
+/// the same part each time; on a CPU of another machine, or one that uses its own cell.
 pub fn revoke_all<S, T, R, M: Machine>(
     slots: &PerCpu<S, M::Cpu>,
     machine: &M,
@@ -91,6 +91,10 @@ pub fn revoke_all<S, T, R, M: Machine>(
     mut f: impl FnMut(&S, &mut T),
     then: impl FnOnce() -> R,
 ) -> R {
+    // The barrier is one of the slots' machine.
+    let own = slots.get_cpu();
+    assert!(!AsymmetricCell::is_in_use(&own, part), "the value is revoked by the CPU that uses it");
+    drop(own);
     let offset = Cell::new(None);
     let cell = |slot| {
         let cell = part_of(slot, part);

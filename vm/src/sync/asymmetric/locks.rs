@@ -58,6 +58,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
     /// Revokes the ownership of another CPU if there is one: a barrier on all CPUs, once.
     ///
     /// # Panics
+    /// Where a CPU of another machine is the owner: it is not reached by the barrier.
     /// If this CPU is the owner and holds one of the locks: another one is taken by
     /// [`lock_below`](Self::lock_below).
     #[inline(always)]
@@ -161,6 +162,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
                         return RawGuard::of_owner(&self.held.0, rank, preempt_off);
                     }
                 }
+                owner if owner >> 32 != this_cpu >> 32 => foreign_owner::<C>(rank),
                 owner => self.revoke(owner, machine),
             }
         }
@@ -182,6 +184,14 @@ impl<C: Cpu> AsymmetricLocks<C> {
 fn already_held<C: Cpu>(rank: Rank) -> ! {
     lockdep::release::<C>(rank);
     panic!("a lock of the set is held by this CPU already")
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn foreign_owner<C: Cpu>(rank: Rank) -> ! {
+    lockdep::release::<C>(rank);
+    panic!("locks that a CPU of another machine owns, or, on a platform of one CPU, another thread")
 }
 
 /// This CPU, as an owner: its number and 1 in the lower half, and its machine's in the upper half where there

@@ -34,21 +34,30 @@ fn interrupt(machine: &TestMachine) {
     assert!(!TestCpu::with_context(Context::in_handler));
 }
 
+fn register(machine: &TestMachine) -> Result<Registration<'_, TestMachine, Counter<'static>>, RegisterError> {
+    Registration::register(machine, &mut Heap)
+}
+
 #[test]
-fn a_leaked_registration_goes_on_and_a_dropped_one_ends() {
-    let machine = TestMachine::with_cpus(1, 1);
+fn a_handler_has_one_owner_until_that_is_dropped() {
+    let mut machine = TestMachine::with_cpus(1, 1);
     machine.run_as(0);
-    let first = Registration::<_, Counter<'static>>::register(&machine, &mut Heap).unwrap();
-    let count = first.0;
-    core::mem::forget(first);
+    let first = register(&machine).unwrap();
+    assert_eq!(register(&machine).err(), Some(RegisterError::Taken));
     interrupt(&machine);
-    assert_eq!(count.load(Relaxed), 1);
-    let second = Registration::<_, Counter<'static>>::register(&machine, &mut Heap).unwrap();
+    assert_eq!(first.0.load(Relaxed), 1, "the refused one has taken nothing");
+    drop(first);
+    let second = register(&machine).unwrap();
+    let count = second.0;
+    core::mem::forget(second);
     interrupt(&machine);
-    assert_eq!((count.load(Relaxed), second.0.load(Relaxed)), (1, 1), "the last one registered is called");
-    drop(second);
+    assert_eq!(register(&machine).err(), Some(RegisterError::Taken), "a leaked one goes on");
     interrupt(&machine);
-    assert_eq!(count.load(Relaxed), 1);
+    assert_eq!(count.load(Relaxed), 2);
+    machine.reclaim_memory();
+    let third = register(&machine).unwrap();
+    interrupt(&machine);
+    assert_eq!(third.0.load(Relaxed), 1, "the machine was had exclusively");
 }
 
 #[test]
@@ -66,5 +75,6 @@ fn memory_that_may_end_before_the_machine_is_refused() {
         }
     }
     let machine = TestMachine::with_cpus(1, 1);
-    assert!(Registration::<_, Counter<'static>>::register(&machine, &mut Short).is_none());
+    let refused = Registration::<_, Counter<'static>>::register(&machine, &mut Short);
+    assert_eq!(refused.err(), Some(RegisterError::NoMemory));
 }

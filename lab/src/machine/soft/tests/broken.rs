@@ -244,16 +244,21 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             self.inner.flush_all();
         }
     }
-    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) {
+    unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) -> bool {
         if handler.is_none() && breaks(Rule::HandlerRemoved) {
-            return;
+            return true;
         }
-        *self.handler.lock().unwrap() = handler;
+        let mut slot = self.handler.lock().unwrap();
+        if handler.is_some() && slot.is_some() {
+            return breaks(Rule::HandlerOwned);
+        }
+        *slot = handler;
+        drop(slot);
         let data = (&raw const *self).expose_provenance();
         let relayed = handler.map(|_| Callback { call: relay::<C>, data });
         // SAFETY: the machine stays in its place while a handler is set, and removes it at the end of the
         // test.
-        unsafe { self.inner.set_interrupt_handler(relayed) };
+        unsafe { self.inner.set_interrupt_handler(relayed) }
     }
     fn interrupt(&self, targets: &CpuMask) {
         let none = CpuMask::from_words([0]);
@@ -271,19 +276,21 @@ unsafe impl<C: Flavour> Machine for Broken<C> {
             self.inner.barrier_all();
         }
     }
-    unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) {
-        if help.is_none() && breaks(Rule::HelperAwaited) {
-            return;
+    unsafe fn set_helper_handler(&self, help: Option<Callback<Self>>) -> bool {
+        if breaks(Rule::HelperAwaited) && (help.is_none() || self.program.lock().unwrap().is_some()) {
+            // It is never removed.
+            return help.is_none();
         }
-        let before = std::mem::replace(&mut *self.program.lock().unwrap(), help);
-        if before.is_some() && breaks(Rule::HelperAwaited) {
-            // It was never removed. Installing it again would wait for helpers that wait for this caller.
-            return;
+        let mut slot = self.program.lock().unwrap();
+        if help.is_some() && slot.is_some() {
+            return breaks(Rule::HandlerOwned);
         }
+        *slot = help;
+        drop(slot);
         let data = (&raw const *self).expose_provenance();
         let relayed = help.map(|_| Callback { call: relay_help::<C>, data });
         // SAFETY: as above.
-        unsafe { self.inner.set_helper_handler(relayed) };
+        unsafe { self.inner.set_helper_handler(relayed) }
     }
 }
 
@@ -354,9 +361,9 @@ pub(super) fn run_broken(rule: Option<Rule>) -> Report {
     // SAFETY: nothing else uses the machine.
     let report = unsafe { conformance::run(&machine, &Impatient, frames()) };
     // SAFETY: no function is set.
-    unsafe { machine.inner.set_interrupt_handler(None) };
+    let _removed = unsafe { machine.inner.set_interrupt_handler(None) };
     // SAFETY: no function is set.
-    unsafe { machine.inner.set_helper_handler(None) };
+    let _removed = unsafe { machine.inner.set_helper_handler(None) };
     BREAKS.store(NONE, Relaxed);
     report
 }

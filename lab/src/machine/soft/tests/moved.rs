@@ -31,7 +31,7 @@ fn a_handler_is_called_with_the_machine_that_it_was_set_in_wherever_that_is() {
     let mut machines = [machine(), machine()];
     let id = machines[0].bus().id();
     // SAFETY: the function may be called with any machine and this number.
-    unsafe { machines[0].set_interrupt_handler(Some(Callback { call: note, data: 77 })) };
+    assert!(unsafe { machines[0].set_interrupt_handler(Some(Callback { call: note, data: 77 })) });
     machines.swap(0, 1);
     let _here = machines[1].enter(CpuId(0));
     machines[1].interrupt(&CpuMask::from_words([1]));
@@ -43,7 +43,7 @@ fn a_handler_is_called_with_the_machine_that_it_was_set_in_wherever_that_is() {
 fn a_machine_whose_handler_was_never_removed_ends_all_the_same() {
     let machine = machine();
     // SAFETY: as above.
-    unsafe { machine.set_interrupt_handler(Some(Callback { call: note, data: 77 })) };
+    assert!(unsafe { machine.set_interrupt_handler(Some(Callback { call: note, data: 77 })) });
     let bus = Arc::downgrade(machine.bus());
     drop(machine);
     assert!(bus.upgrade().is_none(), "the handler keeps the machine");

@@ -27,7 +27,7 @@ fn an_interrupted_cpu_runs_the_handler_in_its_next_wait_loop() {
     machine.run_as(1);
     let callback = Callback { call: count, data: (&raw const calls).expose_provenance() };
     // SAFETY: the counter lives until after the last interrupt.
-    unsafe { machine.set_interrupt_handler(Some(callback)) };
+    assert!(unsafe { machine.set_interrupt_handler(Some(callback)) });
     machine.interrupt(&CpuMask::from_words([0b10]));
     TestCpu::relax();
     TestCpu::relax();

@@ -43,8 +43,8 @@ fn a_cpu_of_another_machine_does_not_own_the_locks() {
             TestCpu::become_cpu_of_machine(2);
             locks.release_ownership();
             assert_eq!(format!("{locks:?}"), "locks owned by CPU 0");
-            drop(locks.lock(&lock, table(Level::Pte), &machine));
-            assert_eq!(format!("{locks:?}"), "unowned locks");
+            assert!(panics(|| drop(locks.lock(&lock, table(Level::Pte), &machine))), "no barrier reaches it");
+            assert_eq!(format!("{locks:?}"), "locks owned by CPU 0");
         });
     });
     drop(locks.lock(&lock, table(Level::Pte), &machine));
@@ -101,6 +101,32 @@ fn a_second_revoker_is_refused() {
     };
     revoke_all(&cells, &machine, |cell| cell, nested, || ());
     assert_eq!(Cell::with(&cells.get_cpu(), |cell| cell, |value| *value), Some(1));
+}
+
+/// It would wait for itself.
+#[test]
+fn a_cpu_that_uses_its_value_is_refused_as_a_revoker() {
+    let machine = TestMachine::with_cpus(1, 2);
+    let cells = cells(2);
+    let own = cells.get_cpu();
+    let revoke = || panics(|| revoke_all(&cells, &machine, |cell| cell, |_, _| (), || ()));
+    assert_eq!(Cell::with(&own, |cell| cell, |_| revoke()), Some(true));
+    assert!(!revoke());
+}
+
+#[test]
+fn a_cpu_of_another_machine_is_refused_as_a_revoker() {
+    let machine = TestMachine::with_cpus(1, 1);
+    let cells = cells(1);
+    drop(cells.get_cpu());
+    let revoke = || panics(|| revoke_all(&cells, &machine, |cell| cell, |_, _| (), || ()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            TestCpu::become_cpu_of_machine(2);
+            assert!(revoke());
+        });
+    });
+    assert!(!revoke());
 }
 
 #[test]
