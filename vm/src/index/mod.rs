@@ -96,7 +96,8 @@ pub trait Ranged {
     }
 
     /// Called before the item is unlinked, by the one edit under way: for all items of a replacement before
-    /// any of them is unlinked. Twice if the edit does not come to its end.
+    /// any of them is unlinked. Twice if the edit does not come to its end. No lock of the index's is held,
+    /// and another edit that is prepared here panics.
     fn before_unlink(&self) {}
 
     /// Accesses each atomic word of the item, which lies at its final address and is not yet shared, so that

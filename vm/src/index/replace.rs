@@ -82,7 +82,8 @@ impl<T: Ranged, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Replacement<'_,
         self.publish_and(|_| ());
     }
 
-    /// As [`publish`](Self::publish); calls `visit` with each removed item before it is unlinked.
+    /// As [`publish`](Self::publish); calls `visit` with each removed item before it is unlinked. No lock of
+    /// the index's is held then, but this edit is under way: another one that `visit` prepares panics.
     pub fn publish_and(self, mut visit: impl FnMut(&T)) {
         let Self { index, mut edit, mut new } = self;
         let memory = new.memory;

@@ -76,7 +76,8 @@ impl Context {
     fn number_thread(&self) -> NonZeroU32 {
         static LAST: AtomicU32 = AtomicU32::new(0);
         // Relaxed: the number only has to be unlike all others.
-        let last = LAST.fetch_update(Relaxed, Relaxed, |last| last.checked_add(1));
+        let is_shared = mutant!("context.threads-share-a-number");
+        let last = LAST.fetch_update(Relaxed, Relaxed, |last| last.checked_add(u32::from(!is_shared)));
         let number = last.ok().and_then(|last| NonZeroU32::MIN.checked_add(last));
         let number = number.expect("numbers of threads");
         self.thread_number.set(number.get());

@@ -309,7 +309,8 @@ pub unsafe trait Machine: Sync + Sized {
         let _ = helpers;
     }
 
-    /// Tracing: reports an event. Free unless overridden.
+    /// Tracing: reports an event. Free unless overridden. It may be called with any lock held and in a read
+    /// section, so it calls nothing of the library.
     #[inline(always)]
     fn event(&self, name: &'static str, value: u64) {
         let _ = (name, value);

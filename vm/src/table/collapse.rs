@@ -242,6 +242,11 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let folio = folio.into_mapped_at(birth);
         let old = self.detach_in_use(slot, child)?;
         self.mark(slot, Marker::Busy);
+        if mutant!("collapse.installed-before-flush") {
+            self.install_huge(slot, folio, bits);
+            flush();
+            return Some(CollapsedTable(old));
+        }
         if !mutant!("collapse.flush-skipped") {
             flush();
         }

@@ -28,7 +28,8 @@
 use super::given::check_frames;
 use super::given_leaves::install_given;
 use super::sweep::{SlotRun, detach_empty, sweep};
-use super::{AccessedScan, scan_accessed};
+use super::AccessedScan;
+use super::scan_parts::scan_in_parts;
 use super::{GivenFrames, LeafBits, LockedTable, PageTable, is_canonical, walk};
 use super::{NoTranslation, NoteUse, StaleTranslation, translate_access};
 use crate::frame::{GatherBatch, Memory, Priority, Unhooked};
@@ -212,7 +213,8 @@ impl<M: Machine, F: Fn(VpnRange)> Mapper<'_, M, F> {
 
     /// Clears the accessed bit of each leaf of the pages that has it set, and calls `visit` with the pages of
     /// such a leaf, and the leaf as it was. Takes no lock, and does not flush: hardware that has a page
-    /// cached sets the bit again only once it has dropped it. All in one read section.
+    /// cached sets the bit again only once it has dropped it. Nothing is held while `visit` is called, so it
+    /// may call the mapper.
     ///
     /// # Errors
     /// [`MapError::OutOfRange`].
@@ -222,7 +224,7 @@ impl<M: Machine, F: Fn(VpnRange)> Mapper<'_, M, F> {
         visit: impl FnMut(VpnRange, Leaf),
     ) -> Result<AccessedScan, MapError> {
         check_pages::<M::Format>(pages)?;
-        Ok(scan_accessed(&self.tree, pages, &self.rcu.read(), visit))
+        Ok(scan_in_parts(&self.tree, pages, self.rcu, visit))
     }
 }
 

@@ -18,7 +18,8 @@
 //! | `tree` | the tree: root, locks, and the version of CPUs' last hits |
 //! | `walk` | finding an entry without a lock |
 //! | `entries` | lockless movement over a range |
-//! | `accessed` | accessed bits, cleared without a lock |
+//! | `accessed`, `scan_parts` | accessed bits, cleared without a lock; in read sections of its own |
+//! | `few` | a few values, handed on once nothing is held |
 //! | `resident` | what the entries of a range hold, counted |
 //! | `translate`, `find_frame` | what a page leads to, and which page leads to a frame |
 //! | `read_here` | a word that the running program could load, read in any handler |
@@ -43,6 +44,7 @@ mod block_leaves;
 mod collapse;
 mod contiguous;
 mod entries;
+mod few;
 mod find_frame;
 pub mod format;
 mod given;
@@ -57,6 +59,7 @@ mod pin;
 mod pool_leaf;
 mod read_here;
 mod resident;
+mod scan_parts;
 mod share;
 mod split;
 mod sweep;
@@ -69,9 +72,9 @@ mod unlinked;
 mod walk;
 mod zero_table;
 
-pub(crate) use accessed::scan_some;
 pub use accessed::{AccessedScan, scan_accessed};
 pub(crate) use collapse::{CollapsedTable, LeafCounts, NotFrozen};
+pub(crate) use few::Few;
 pub use find_frame::{FrameSearch, find_frame};
 pub use given::GivenFrames;
 pub(crate) use given::check_frames;
@@ -87,6 +90,7 @@ pub(crate) use pool_leaf::mark_reserved;
 pub use read_here::NotRead;
 pub use resident::Resident;
 pub(crate) use resident::count_resident;
+pub(crate) use scan_parts::scan_in_parts;
 pub(crate) use share::{Reuse, Shared, TooManyMappings};
 pub(crate) use split::{SplitLeaf, level_to_split, split_at, tables_to_split};
 pub(crate) use sweep::{

@@ -167,7 +167,10 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         workers: Option<&WorkerPool<'_, M>>,
         put: impl FnOnce(VpnRange, &Flushed),
     ) {
-        let deferral = self.deferral.take();
+        let mut deferral = self.deferral.take();
+        if mutant!("gather.deferral-given-up-early") {
+            deferral = None;
+        }
         let deferred = core::mem::take(&mut self.deferred);
         self.widen_to_overlap();
         self.has_ended_first_pass = true;

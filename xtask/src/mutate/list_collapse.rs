@@ -49,6 +49,11 @@ pub const ALL: &[Mutation] = &[
         test: UNIT,
     },
     Mutation {
+        point: "collapse.installed-before-flush",
+        wrong: "a TLB may hold a page and the huge page that has replaced it",
+        test: Unit("space::tests::huge::collapse_steps"),
+    },
+    Mutation {
         point: "collapse.discards-not-held",
         wrong: "what MADV_DONTNEED has dropped comes back with the copy",
         test: Model("loom_a_collapse_against_dontneed_of_a_page_of_it"),

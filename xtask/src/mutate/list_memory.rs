@@ -19,6 +19,31 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::tests::many_cpus"),
     },
     Mutation {
+        point: "handler.refusal-ignored",
+        wrong: "a second system takes the handler of the first for its own, and removes it",
+        test: Unit("space::tests::start"),
+    },
+    Mutation {
+        point: "context.threads-share-a-number",
+        wrong: "two threads are one CPU of a platform that has one",
+        test: Unit("machine::testing::defaults"),
+    },
+    Mutation {
+        point: "pin.part-not-rechecked",
+        wrong: "a page of the reserved pool that was freed and is something else is pinned as a part",
+        test: Unit("frame::tests::huge_pool"),
+    },
+    Mutation {
+        point: "map-given.refused-left-mapped",
+        wrong: "a refused mapping of given frames leaves those that it has mapped",
+        test: Unit("space::ops::tests::map_given"),
+    },
+    Mutation {
+        point: "gather.deferral-given-up-early",
+        wrong: "an edit puts what another one has left in a slot and not flushed",
+        test: Unit("space::edit::tests::deferral"),
+    },
+    Mutation {
         point: "frame.exclusive-mapped-twice",
         wrong: "an exclusive frame gets a second entry through another reference, and each entry frees it",
         test: Unit("frame::tests"),

@@ -58,6 +58,16 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::tests::rmap"),
     },
     Mutation {
+        point: "rmap.other-system-believed",
+        wrong: "an entry of another system's space is taken for one of the frame's",
+        test: RMAP,
+    },
+    Mutation {
+        point: "rmap.visited-under-lock",
+        wrong: "a visitor of the reverse map waits for the table that the walk has locked",
+        test: Unit("space::tests::visitors"),
+    },
+    Mutation {
         point: "rmap.number-given-twice",
         wrong: "after 2^32 nodes one has the number of another",
         test: Unit("space::rmap::node::tests"),

@@ -16,6 +16,7 @@ pub mod spaces;
 pub mod table;
 pub mod tlb;
 pub mod units;
+pub mod visitors;
 pub mod vma;
 pub mod walk;
 pub mod work;
@@ -37,6 +38,7 @@ pub fn run_all() {
     run_one("tlb", tlb::run);
     run_one("space", space::run);
     run_one("spaces", spaces::run);
+    run_one("visitors", visitors::run);
 }
 
 /// Calls a module, and says which where a call hangs or ends the process.

@@ -315,15 +315,22 @@ impl<M: Machine> Memory<'_, M> {
     /// As [`try_pin`](Self::try_pin), of the frame `part` of the block of the reserved pool that begins at
     /// `head`. `None` also where there is no such block (any more).
     pub(crate) fn try_pin_part(&self, head: Pfn, part: u64) -> Option<PinnedFrame<'_, M>> {
+        if !has_part(self.meta(head)?.state(), part) {
+            return None;
+        }
+        self.pin_part_if_pooled(head, part)
+    }
+
+    /// As [`try_pin_part`](Self::try_pin_part), of a frame that was the head of such a block a moment ago.
+    pub(in crate::frame) fn pin_part_if_pooled(&self, head: Pfn, part: u64) -> Option<PinnedFrame<'_, M>> {
         let meta = self.meta(head)?;
-        let has_part = |state: FrameState| state.is_pooled() && part < state.order().frames();
-        if !has_part(meta.state()) || !meta.try_get_to_pin() {
+        if !meta.try_get_to_pin() {
             return None;
         }
         let mut pinned = PinnedFrame { memory: self, frame: PinnedPart::new(head, Order::BASE) };
         // It may be another block than a moment ago; from now on it is this one.
         let state = meta.state();
-        if !has_part(state) {
+        if !has_part(state, part) && !mutant!("pin.part-not-rechecked") {
             return None;
         }
         pinned.frame = PinnedPart::new(head.add(part), state.order());
@@ -348,6 +355,11 @@ impl<M: Machine> Memory<'_, M> {
     pub(in crate::frame) fn is(&self, other: &Memory<'_, M>) -> bool {
         core::ptr::addr_eq(self, other)
     }
+}
+
+/// Whether the frame leads a block of the reserved pool that has a frame of that number.
+fn has_part(state: FrameState, part: u64) -> bool {
+    state.is_pooled() && part < state.order().frames()
 }
 
 impl<M: Machine> Drop for FrameRef<'_, M> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::tests::{memory, region};
-use crate::frame::{BootMap, PoolTake, RegionKind};
+use crate::frame::{BootMap, PoolTake, Priority, RegionKind};
 use crate::machine::testing::TestMachine;
 use crate::units::{NodeId, NodeMask};
 use crate::work::WorkerPool;
@@ -78,6 +78,25 @@ fn a_reserve_is_kept_whoever_else_takes_pages() {
     assert_eq!(counts(&memory), (3, 3, 0, 0));
     memory.check().unwrap();
     memory.resize_huge_pool(SIZE, 0, None);
+}
+
+/// A fast pin has looked at a page of the pool that has been given up, and its first frame is a program's.
+#[test]
+fn what_is_no_page_of_the_pool_any_more_is_not_pinned_as_a_part() {
+    let machine = TestMachine::new(8 * HUGE);
+    let memory = memory(&machine);
+    let mapped = memory.alloc_zeroed(Priority::Normal).unwrap().into_mapped();
+    let pfn = mapped.pfn();
+    let counts = || (memory.meta(pfn).unwrap().pincount(), memory.meta(pfn).unwrap().state().refcount());
+    let before = counts();
+    drop(memory.try_pin(pfn).expect("it may be pinned"));
+    for part in [0, 3, HUGE - 1] {
+        assert!(memory.pin_part_if_pooled(pfn, part).is_none());
+        assert!(memory.try_pin_part(pfn, part).is_none());
+        assert_eq!(counts(), before);
+    }
+    drop(mapped);
+    memory.check().unwrap();
 }
 
 #[test]

@@ -182,6 +182,11 @@ impl<F: Format> TestMachine<F> {
         self.own_mmu()?.translate(self, page, access)
     }
 
+    /// Whether the CPU has an interrupt to handle.
+    pub fn is_interrupted(&self, cpu: u32) -> bool {
+        self.lines.is_pending(cpu)
+    }
+
     /// Whether the CPU has a translation of the page cached.
     pub fn has_cached(&self, cpu: u32, page: Vpn) -> bool {
         self.cached(cpu, page).is_some()

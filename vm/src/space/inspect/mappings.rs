@@ -2,8 +2,12 @@
 
 use crate::machine::Machine;
 use crate::space::AddressSpace;
+use crate::table::Few;
 use crate::units::{VirtAddr, VpnRange};
 use crate::vma::{Vma, VmaAttributes};
+
+/// Mappings that are copied under one lock of the space, at most. Few where tests are to see a second lock.
+const VMAS_AT_ONCE: usize = if cfg!(debug_assertions) { 2 } else { 8 };
 
 impl<M: Machine> AddressSpace<'_, M> {
     /// Number of mappings; stale at once.
@@ -11,14 +15,30 @@ impl<M: Machine> AddressSpace<'_, M> {
         self.vmas.len()
     }
 
-    /// Calls `visit` with each mapping, in order, as /proc/self/maps lists them. Locks the space to read.
+    /// Calls `visit` with each mapping, in order, as /proc/self/maps lists them. Locks the space to read, for
+    /// a few mappings at a time, and holds nothing while `visit` is called: it may call anything, this space
+    /// too. As of /proc/self/maps, mappings that change meanwhile are told as they were when their few were
+    /// looked at; no page is told twice.
     pub fn each_vma(&self, mut visit: impl FnMut(&VmaAttributes)) {
-        let guard = self.share_all();
         let mut rest = self.all_pages();
-        while let Some(vma) = self.first_in(guard.held(), rest) {
-            visit(&vma);
-            rest = VpnRange::new(vma.range.end, rest.end);
+        while !rest.is_empty() {
+            self.next_vmas(&mut rest).into_values().for_each(|vma| visit(&vma));
         }
+    }
+
+    /// The next few mappings of the range, which becomes what lies after them.
+    fn next_vmas(&self, rest: &mut VpnRange) -> Few<VmaAttributes, VMAS_AT_ONCE> {
+        let guard = self.share_all();
+        let mut found = Few::new();
+        while !found.is_full() {
+            let Some(vma) = self.first_in(guard.held(), *rest) else {
+                *rest = VpnRange::default();
+                break;
+            };
+            found.push(vma);
+            rest.start = vma.range.end;
+        }
+        found
     }
 
     /// The mapping that holds the byte; stale at once. Takes no lock.

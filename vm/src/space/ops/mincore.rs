@@ -7,8 +7,15 @@ use crate::table::walk;
 use crate::units::{Level, Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::VmaAttributes;
 
+/// Pages that are looked at under one lock of the space.
+const PART: u64 = 512;
+/// Whether each page of a part is resident, a bit for each.
+type Residency = [u64; (PART / 64) as usize];
+
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Calls `visit` with each page of the range, in order, and whether it is resident.
+    /// Calls `visit` with each page of the range, in order, and whether it is resident. Locks a part of the
+    /// range to read at a time, as Linux does, and holds nothing while `visit` is called: it may call
+    /// anything, this space too.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] where the range leaves the space, or at
@@ -26,20 +33,41 @@ impl<M: Machine> AddressSpace<'_, M> {
         if range.end > self.layout.areas.user.end {
             return Err(Error::NoMemory);
         }
-        let guard = self.share_live(range);
-        let mut page = range.start;
-        while page < range.end {
-            let Some(vma) = self.first_in(guard.held(), VpnRange::new(page, page.add(1))) else {
-                self.unlock_after_flush(guard, range);
+        let mut rest = range;
+        while !rest.is_empty() {
+            let part = VpnRange::new(rest.start, rest.end.min(rest.start.add(PART)));
+            let mut resident = Residency::default();
+            let end = self.look_at(part, &mut resident);
+            for nth in 0..end.0 - part.start.0 {
+                let bit = resident[(nth / 64) as usize] >> (nth % 64) & 1;
+                visit(part.start.add(nth), bit == 1);
+            }
+            if end < part.end {
                 return Err(Error::NoMemory);
+            }
+            rest.start = end;
+        }
+        Ok(())
+    }
+
+    /// Notes which pages of a part of a range are resident, up to a hole. Returns the first page that was not
+    /// looked at.
+    fn look_at(&self, part: VpnRange, resident: &mut Residency) -> Vpn {
+        let guard = self.share_live(part);
+        let mut page = part.start;
+        while page < part.end {
+            let Some(vma) = self.first_in(guard.held(), VpnRange::new(page, page.add(1))) else {
+                self.unlock_after_flush(guard, part);
+                break;
             };
-            let end = vma.range.end.min(range.end);
+            let end = vma.range.end.min(part.end);
             while page < end {
-                visit(page, self.frame_behind(&vma, page).is_some());
+                let nth = page.0 - part.start.0;
+                resident[(nth / 64) as usize] |= u64::from(self.frame_behind(&vma, page).is_some()) << (nth % 64);
                 page = page.add(1);
             }
         }
-        Ok(())
+        page
     }
 
     /// The frame that a page has: its own, the zero page (of the huge one too), or its object's; and whether

@@ -40,6 +40,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// A child that has lost its page gets the error at its next access there.
     ///
+    /// `hold` is called with nothing held, and what it returns is asked for its space once.
+    ///
     /// Called with no lock held and outside any read section, by a caller that may have to end a space. Locks
     /// the page to read, then one table of a child at a time, with a flush under that. Where a fork shares
     /// the page again meanwhile, another try finds the pool empty again.
@@ -59,7 +61,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             PageToTake::Alone => return Ok(true),
             PageToTake::Shared(frame, size) => (frame, size),
         };
-        let found = self.vm.rmap_edit(&frame, hold, |entry, table, slot| {
+        let found = self.vm.rmap_edit(&frame, hold, |entry, mut table, slot| {
             let victim = entry.space();
             if victim.id() == self.id() {
                 return ControlFlow::Continue(Visited::Stays);

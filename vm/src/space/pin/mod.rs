@@ -38,7 +38,10 @@ pub struct PinnedPages<'a, 'v, M: Machine + 'v, B: PinBuffer<'v, M>> {
     charge: MemlockCharge<'a, M::Cpu>,
 }
 
-/// Slots for pinned frames: an array, a slice that is borrowed, or a vector.
+/// Slots for pinned frames: an array, a slice that is borrowed, or a vector. It is asked for them when it is
+/// filled, when frames are looked at, and when they are unpinned, and answers the same: slots that it hides
+/// later stay pinned until it is dropped, and are charged to no limit meanwhile. It is asked with nothing
+/// held.
 pub trait PinBuffer<'v, M: Machine + 'v>:
     AsRef<[Option<PinnedFrame<'v, M>>]> + AsMut<[Option<PinnedFrame<'v, M>>]>
 {

@@ -44,7 +44,7 @@ use core::fmt;
 use core::ops::{ControlFlow, Deref};
 use walk::{RmapWalk, WalkEnd};
 
-/// An entry that maps a frame. It stays as it is while the visitor has it: its table is locked.
+/// An entry that mapped a frame when a walk came to it. Stale at once.
 #[derive(Debug)]
 pub struct RmapEntry<'a, 'v, M: Machine> {
     space: &'a AddressSpace<'v, M>,
@@ -100,7 +100,7 @@ impl<'v, M: Machine> RmapEntry<'_, 'v, M> {
         self.page
     }
 
-    /// What the entry says. Only the hardware's accessed and dirty bits may change meanwhile.
+    /// What the entry said.
     pub fn leaf(&self) -> Leaf {
         self.leaf
     }
@@ -117,9 +117,10 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// `hold`, which says whatever the embedder keeps them by: what it returns keeps the space as long as it
     /// is there. (Linux: `rmap_walk_anon`.)
     ///
-    /// Each entry is visited under the lock of its table, so `visit` takes no space's lock, waits for no
-    /// memory and ends no space. Where something is beside the call, the walk may start again, up to three
-    /// times, and visits what it has visited before: [`RmapEntry::walk`] tells.
+    /// `hold` and `visit` are called with nothing held: they may call anything, these spaces too. Where
+    /// something is beside the call, or was done by them, the walk may start again, up to three times, and
+    /// visits what it has visited before: [`RmapEntry::walk`] tells. What `hold` has returned is asked for
+    /// its space once.
     ///
     /// *What may be stale.* Each entry was there at one moment of the call. Where no fork, copy, unmap or end
     /// of a space that maps the frame is beside it, `All` are all of them.
@@ -144,14 +145,19 @@ impl<'m, M: Machine> Vm<'m, M> {
         'm: 'v,
         S: Deref<Target = AddressSpace<'v, M>>,
     {
-        self.rmap_edit(frame, hold, |entry, _, _| match visit(entry) {
-            ControlFlow::Continue(()) => ControlFlow::Continue(Visited::Stays),
-            ControlFlow::Break(()) => ControlFlow::Break(()),
+        self.rmap_edit(frame, hold, |entry, table, _| {
+            let kept = mutant!("rmap.visited-under-lock").then_some(table);
+            let goes_on = visit(entry);
+            drop(kept);
+            match goes_on {
+                ControlFlow::Continue(()) => ControlFlow::Continue(Visited::Stays),
+                ControlFlow::Break(()) => ControlFlow::Break(()),
+            }
         })
     }
 
-    /// As [`rmap_walk`](Self::rmap_walk), for a visitor that may take the frame from the entry: of its table
-    /// it gets the lock, and the slot.
+    /// As [`rmap_walk`](Self::rmap_walk), for a visitor that may take the frame from the entry: it gets the
+    /// lock of its table, under which the entry stays as it is, and the slot.
     ///
     /// # Errors
     /// As of that.
@@ -164,7 +170,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     where
         'm: 'v,
         S: Deref<Target = AddressSpace<'v, M>>,
-        F: FnMut(&RmapEntry<'_, 'v, M>, &mut LockedTable<'_, M>, usize) -> ControlFlow<(), Visited>,
+        F: FnMut(&RmapEntry<'_, 'v, M>, LockedTable<'_, M>, usize) -> ControlFlow<(), Visited>,
     {
         frame.assert_of(&self.memory);
         let pfn = frame.pfn();

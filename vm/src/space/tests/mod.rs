@@ -18,6 +18,7 @@ mod rmap_spaces;
 mod spaces;
 mod start;
 mod unmap_shared;
+mod visitors;
 mod walk_accessed;
 mod walk_address;
 mod walk_call_chain;

@@ -158,6 +158,54 @@ fn a_frame_of_another_system_is_refused() {
     let _ = other.rmap_walk(&reference, |_| None::<&TestSpace<'_>>, |_| ControlFlow::Continue(()));
 }
 
+/// A space of another system that has the number, and its page the number of the frame.
+#[test]
+fn a_space_of_another_system_is_not_looked_at() {
+    let machines = [TestMachine::new(512), TestMachine::new(512)];
+    let [vm, other] = machines.each_ref().map(|machine| Vm::new(machine, boot_map(machine)).unwrap());
+    let [space, twin] = [&vm, &other].map(space_of);
+    for space in [&space, &twin] {
+        map(space, 0, 1);
+        store(space, page(0), 1);
+    }
+    assert_eq!(space.id(), twin.id());
+    assert_eq!(frame(&space, page(0)), frame(&twin, page(0)));
+    let reference = vm.memory().try_get(frame(&space, page(0))).unwrap();
+    let answer = vm.rmap_walk(&reference, |_| Some(&twin), |_| panic!("an entry of another system"));
+    assert_eq!(answer, Err(RmapError::SpaceMissing));
+    drop(reference);
+}
+
+/// What keeps a space, and says another one when it is asked again.
+struct TwoFaced<'a, 'v>(&'a TestSpace<'v>, &'a TestSpace<'v>, Cell<u32>);
+
+impl<'v> core::ops::Deref for TwoFaced<'_, 'v> {
+    type Target = TestSpace<'v>;
+    fn deref(&self) -> &TestSpace<'v> {
+        if self.2.replace(self.2.get() + 1) == 0 { self.0 } else { self.1 }
+    }
+}
+
+#[test]
+fn what_keeps_a_space_is_asked_for_it_once() {
+    let machines = [TestMachine::new(512), TestMachine::new(512)];
+    let [vm, other] = machines.each_ref().map(|machine| Vm::new(machine, boot_map(machine)).unwrap());
+    let [space, twin] = [&vm, &other].map(space_of);
+    for space in [&space, &twin] {
+        map(space, 0, 1);
+        store(space, page(0), 1);
+    }
+    let reference = vm.memory().try_get(frame(&space, page(0))).unwrap();
+    let mut seen = Vec::new();
+    let hold = |_| Some(TwoFaced(&space, &twin, Cell::new(0)));
+    let answer = vm.rmap_walk(&reference, hold, |entry| {
+        seen.push(core::ptr::from_ref(entry.space()));
+        ControlFlow::Continue(())
+    });
+    assert_eq!((answer, seen), (Ok(RmapFound::All(1)), [core::ptr::from_ref(&space)].to_vec()));
+    drop(reference);
+}
+
 /// The first space is unmapped after it was visited: the walk begins again.
 #[test]
 fn a_walk_that_something_was_beside_begins_again() {

@@ -3,11 +3,8 @@
 use crate::machine::{Leaf, Machine};
 use crate::space::{AddressSpace, Counter};
 use crate::sync::ReadGuard;
-use crate::table::{AccessedScan, scan_accessed, scan_some};
+use crate::table::{AccessedScan, scan_accessed, scan_in_parts};
 use crate::units::VpnRange;
-
-/// Entries that are looked at in one read section, at most.
-const IN_SECTION: u64 = 512;
 
 impl<M: Machine> AddressSpace<'_, M> {
     /// Clears the accessed bit of each leaf of the range that has it set, and calls `visit` with the pages of
@@ -17,6 +14,10 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Called in a read section of the system, with any lock or none. Takes no lock, waits for nobody and
     /// allocates nothing; of what CPUs share it writes the entries whose bits it clears. Nobody waits for it,
     /// but what is freed while the section lasts: a caller with much to scan ends the section in between.
+    ///
+    /// `visit` is called in the caller's section, with the caller's locks: what may not be called there (all
+    /// that sleeps or waits for readers, as an edit of the space), `visit` does not call.
+    /// [`scan_accessed_and_flush`](Self::scan_accessed_and_flush) calls its visitor with nothing held.
     ///
     /// *What may be stale.* Each entry was as told at one moment of this call, another one for each. A CPU
     /// that has a translation cached sets no bit again before it has dropped it: a page may look idle though
@@ -39,22 +40,19 @@ impl<M: Machine> AddressSpace<'_, M> {
     ///
     /// Called with no spin lock held and outside any read section: waits for the CPUs that run the space, as
     /// any flush. One flush for all of the range, after the scan, in which a read section lasts for a few
-    /// hundred entries.
+    /// entries. `visit` is called between these, with nothing held: it may call anything, this space too. Of
+    /// a page that it unmaps, it may be told once more.
     pub fn scan_accessed_and_flush(
         &self,
         range: VpnRange,
         mut visit: impl FnMut(VpnRange, Leaf),
     ) -> AccessedScan {
-        let (mut scan, mut rest) = (AccessedScan::default(), self.user_part(range));
         let mut cleared: Option<VpnRange> = None;
-        while !rest.is_empty() {
-            let reading = self.vm.rcu.read();
-            rest.start = scan_some(&self.table, rest, IN_SECTION, &mut scan, &reading, |pages, leaf| {
-                let start = cleared.map_or(pages.start, |known| known.start);
-                cleared = Some(VpnRange { start, end: pages.end });
-                visit(pages, leaf);
-            });
-        }
+        let scan = scan_in_parts(&self.table, self.user_part(range), &self.vm.rcu, |pages, leaf| {
+            let start = cleared.map_or(pages.start, |known| known.start);
+            cleared = Some(VpnRange { start, end: pages.end });
+            visit(pages, leaf);
+        });
         if let Some(pages) = cleared
             && !mutant!("accessed.flush-skipped")
         {

@@ -219,6 +219,8 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         if unsafe { self.defer_all(objects, reclaim) } {
             self.poll(machine, reclaim);
             while self.is_full() {
+                // In every build: it would wait for itself.
+                assert!(!self.reads_here(), "{OWN_SECTION}");
                 C::relax();
                 self.poll(machine, reclaim);
             }
@@ -302,7 +304,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     /// retired. Never called in a read section.
     ///
     /// # Panics
-    /// As [`Rcu::defer`].
+    /// As [`Rcu::defer`]; in a read section of this RCU.
     pub fn wait<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
         let reclaim = self.bound(reclaim);
         assert_may_wait::<C>();
@@ -364,12 +366,18 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         AsymmetricCell::with(&local, garbage_of, |garbage| garbage.look(epoch)).unwrap_or(false)
     }
 
+    /// Whether this CPU is in a read section: the caller's, as preemption is off in one.
+    fn reads_here(&self) -> bool {
+        self.cpus.get_cpu().reader.word.load(Relaxed) != 0
+    }
+
     fn is_full(&self) -> bool {
         let local = self.cpus.get_cpu();
         AsymmetricCell::with(&local, garbage_of, |garbage| garbage.is_full()).unwrap_or(false)
     }
 }
 
+const OWN_SECTION: &str = "waiting for readers in a read section";
 const NOT_IN_USE: &str = "RCU garbage used by an interrupt handler";
 
 fn garbage_of<C: Cpu>(local: &Local<C>) -> &AsymmetricCell<Garbage, C> {
@@ -380,7 +388,7 @@ fn garbage_of<C: Cpu>(local: &Local<C>) -> &AsymmetricCell<Garbage, C> {
 fn assert_may_wait<C: Cpu>() {
     if cfg!(debug_assertions) {
         C::with_context(|context| {
-            assert!(!context.in_read_section(), "waiting for readers in a read section");
+            assert!(!context.in_read_section(), "{OWN_SECTION}");
             let spinning = context.held() >> lockdep::table(Level::Pgd).0;
             assert!(spinning == 0, "waiting for readers under a lock that a reader may wait for");
         });

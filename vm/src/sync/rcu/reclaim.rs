@@ -11,7 +11,7 @@
 //! no orphan is left, that holds for the batches that others have taken from them.
 
 use super::garbage::{Garbage, RcuList};
-use super::{GRACE, Local, NOT_IN_USE, Rcu, Reclaim, assert_may_wait, garbage_of};
+use super::{GRACE, Local, NOT_IN_USE, OWN_SECTION, Rcu, Reclaim, assert_may_wait, garbage_of};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::{AtomicU64, Ordering::*, light_fence};
@@ -141,6 +141,8 @@ impl<C: Cpu> Rcu<'_, C> {
     /// Waits until no section that is now under way is left; `patience` is how many looks may find no step.
     /// False where a reader stays too long.
     pub(super) fn wait_for_readers<M: Machine<Cpu = C>>(&self, machine: &M, patience: Option<u32>) -> bool {
+        // In every build: it would wait for itself.
+        assert!(patience.is_some() || !self.reads_here(), "{OWN_SECTION}");
         light_fence::<C>();
         let (began_ns, mut before) = (C::now_ns(), self.epoch.load(Relaxed));
         let (end, mut looks) = (before + GRACE, 0);

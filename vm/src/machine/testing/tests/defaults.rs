@@ -62,6 +62,21 @@ unsafe impl<const CPUS: u32> Machine for Ram<CPUS> {
     }
 }
 
+/// Both would be the one CPU.
+#[test]
+fn a_second_thread_is_refused_what_the_first_has() {
+    let machine = Ram::<1>::new(64);
+    let kind = RegionKind::Usable(Init::Dirty);
+    let start = machine.frames.start.addr();
+    let region = Region { start, len_bytes: machine.frames.len() * PAGE_SIZE as u64, kind, node: NodeId(0) };
+    let memory = Memory::new(&machine, BootMap::new(&[region]).unwrap()).unwrap();
+    drop(memory.alloc_frame(AllocRequest::DIRTY).unwrap());
+    let alloc = || catch_unwind(AssertUnwindSafe(|| memory.alloc_frame(AllocRequest::DIRTY))).is_err();
+    assert!(std::thread::scope(|scope| scope.spawn(alloc).join().unwrap()));
+    assert!(!alloc());
+    memory.check().unwrap();
+}
+
 struct Inline;
 
 impl Harness<Ram<1>> for Inline {

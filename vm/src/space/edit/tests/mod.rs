@@ -1,4 +1,5 @@
 //! Tests of how writers edit a space.
 
+mod deferral;
 mod guard;
 mod parallel_zap;

@@ -331,7 +331,10 @@ fn a_lack_of_memory_changes_nothing() {
             with_space(|vm, space| {
                 map(&space, BASE, 2 * GIANT, FIRST);
                 let state = |space: &TestSpace<'_>| {
-                    (sizes(space, BASE, BASE + 2 * GIANT), space.nr_mappings(), shown(space, BASE + 3))
+                    // The last: where a mapping is refused after some of its leaves were there.
+                    let refused = [0, 4 * HUGE, 5 * HUGE].map(|page| shown(space, BASE + 3 * GIANT + page));
+                    let kept = (sizes(space, BASE, BASE + 2 * GIANT), shown(space, BASE + 3));
+                    (kept, space.nr_mappings(), refused)
                 };
                 let before = state(&space);
                 vm.memory().plan_mishap(nth);

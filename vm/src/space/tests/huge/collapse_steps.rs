@@ -5,7 +5,7 @@ use super::*;
 use crate::frame::{FramePlacement, PartialFolio};
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Collapsed};
-use crate::table::NotFrozen;
+use crate::table::{LeafBits, NotFrozen};
 use std::vec::Vec;
 
 /// Calls `edit` with the table of the arena's first region, locked.
@@ -139,6 +139,40 @@ fn a_fault_says_that_it_takes_a_page_from_a_collapse() {
         let pinned = space.pin_pages(at(4), Access::Read, &limit, slots(1)).unwrap();
         assert!(collapse.is_any_taken());
         drop((pinned, collapse));
+    });
+}
+
+/// P9: until every CPU has forgotten the pages nothing leads to the huge page that replaces them.
+#[test]
+fn the_huge_page_is_installed_after_the_flush_of_what_it_replaces() {
+    with_base_pages(|vm, space| {
+        fill(&space, 0..HUGE);
+        let machine = vm.machine();
+        let running = space.activate(None);
+        let seen = |page| machine.translate(Vpn(BASE + page), Access::Read).map(|leaf| leaf.pfn);
+        let before = seen(3).expect("the CPU has page 3 cached");
+        let folio = vm.memory().alloc_folio(FramePlacement::Local, PageSize::Huge.order()).unwrap();
+        let mut folio = PartialFolio::new(folio);
+        with_table(&space, |table| table.freeze(0..HUGE as usize, &mut folio, &mut false)).unwrap();
+        copy_all(&space, &mut folio);
+        folio.zero_rest();
+        space.note_huge_leaves();
+        let region = pages(0, HUGE);
+        let (birth, bits) = (space.node.birth(region.start), LeafBits::new(Rights::READ | Rights::USER));
+        let reading = vm.read();
+        let found = walk(space.page_table(), region.start, Level::Pmd, &reading);
+        let mut parent = found.table.lock().unwrap();
+        let child = found.table.child(found.slot, &reading).unwrap().lock_below(&parent).unwrap();
+        let flush = || {
+            assert_eq!((seen(3), seen(4)), (Some(before), None), "a page and the huge page at once");
+            vm.shootdown.flush(machine, &space.tlb, region);
+        };
+        let old = parent.replace_by_block(found.slot, child, folio, (birth, bits.used(true)), flush).unwrap();
+        drop((parent, reading));
+        old.free(vm.memory(), &vm.rcu, region);
+        vm.counters.count_each([Counter::TableFree, Counter::NrAnonTransparentHugepages]);
+        assert!(is_huge(&space, 3) && seen(4).is_some() && seen(3) != Some(before));
+        drop(running);
     });
 }
 

@@ -245,6 +245,15 @@ fn reclaiming_may_retire_again() {
     assert_eq!(chain.2.load(Relaxed), 1_300);
 }
 
+/// In every build, and not only where debug builds have noticed it before.
+#[test]
+#[should_panic = "waiting for readers in a read section"]
+fn a_cpu_does_not_wait_for_its_own_section() {
+    let (machine, rcu, _) = world(1);
+    let _reading = rcu.read();
+    rcu.wait_for_readers(&machine, None);
+}
+
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic = "waiting for readers in a read section"]
