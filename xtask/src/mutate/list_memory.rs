@@ -31,7 +31,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pin.part-not-rechecked",
         wrong: "a page of the reserved pool that was freed and is something else is pinned as a part",
-        test: Unit("frame::tests::huge_pool"),
+        test: Unit("frame::huge_pool::tests"),
     },
     Mutation {
         point: "map-given.refused-left-mapped",
