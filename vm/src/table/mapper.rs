@@ -25,11 +25,11 @@
 //! or `protect` returns, no hardware uses the old translation any more. Calls may run at once on several
 //! CPUs; of two that overlap each page shows one.
 
+use super::AccessedScan;
 use super::given::check_frames;
 use super::given_leaves::install_given;
-use super::sweep::{SlotRun, detach_empty, sweep};
-use super::AccessedScan;
 use super::scan_parts::scan_in_parts;
+use super::sweep::{SlotRun, detach_empty, sweep};
 use super::{GivenFrames, LeafBits, LockedTable, PageTable, is_canonical, walk};
 use super::{NoTranslation, NoteUse, StaleTranslation, translate_access};
 use crate::frame::{GatherBatch, Memory, Priority, Unhooked};

@@ -80,7 +80,11 @@ impl<C: Cpu> SpaceTlb<C> {
     /// table's lock, too.
     pub(super) fn try_defer(&self) -> Option<Deferral<'_, C>> {
         let is_free = self.deferral.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
-        (is_free || mutant!("gather.deferral-not-exclusive")).then_some(Deferral { space: self })
+        if mutant!("gather.deferral-freed-by-refusal") && !is_free {
+            drop(Deferral { space: self });
+        }
+        // Made only where it was free: dropping one that was made for a refusal would end the other edit's.
+        (is_free || mutant!("gather.deferral-not-exclusive")).then(|| Deferral { space: self })
     }
 
     /// Whether an edit may have happened whose flush has not ended. Called under the lock of the edited

@@ -39,6 +39,11 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::ops::tests::map_given"),
     },
     Mutation {
+        point: "gather.deferral-freed-by-refusal",
+        wrong: "an edit that may leave nothing in a slot ends that right of the one that may",
+        test: Unit("tlb::tests::gather"),
+    },
+    Mutation {
         point: "gather.deferral-given-up-early",
         wrong: "an edit puts what another one has left in a slot and not flushed",
         test: Unit("space::edit::tests::deferral"),

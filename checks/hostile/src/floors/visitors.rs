@@ -2,12 +2,12 @@
 //!
 //! docs/design/locking.md lists the functions that take a closure of the caller's.
 
-use crate::world::{Heap, Lab, with_vm};
 use crate::called;
+use crate::world::{Heap, Lab, with_vm};
 use interleaf::frame::{AllocRequest, IndexPools};
 use interleaf::index::{RangeIndex, Ranged};
 use interleaf::machine::Cpu;
-use interleaf::space::{Advice, AddressSpace, Fault, Layout, MapRequest, Path, RmapFound, Spaces, Vm};
+use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapRequest, Path, RmapFound, Spaces, Vm};
 use interleaf::sync::{CpuLocal, PerCpu, Rcu};
 use interleaf::table::format::X86_64;
 use interleaf::table::{Mapper, scan_accessed};
@@ -81,7 +81,8 @@ fn spaces(_: &Lab, vm: &Vm<'_, Lab>) {
     // In the caller's section nothing waits for readers: what a visitor calls there is refused.
     space.fault(Fault { addr: base, access: Access::Write }).expect("mapped");
     let reading = vm.read();
-    let waited = called!(AddressSpace::scan_accessed => space.scan_accessed(all, &reading, |_, _| vm.settle()));
+    let waited =
+        called!(AddressSpace::scan_accessed => space.scan_accessed(all, &reading, |_, _| vm.settle()));
     assert!(waited.is_none(), "a wait for itself");
     called!(table::scan_accessed => {
         scan_accessed(space.page_table(), all, &reading, |_, _| vm.settle())
@@ -180,7 +181,8 @@ fn jobs(machine: &Lab, vm: &Vm<'_, Lab>) {
     assert_eq!(ran, Some(Err(Failed::Error(()))));
     let done = called!(Memory::initialise => vm.memory().initialise(&pool, 9, &stop, &|_| vm.trim()).is_ok());
     assert_eq!(done, Some(true));
-    let slots: PerCpu<'_, CpuLocal<u32>, Host> = PerCpu::carve(&mut Heap, 2, |_| CpuLocal::new(0)).expect("memory");
+    let slots: PerCpu<'_, CpuLocal<u32>, Host> =
+        PerCpu::carve(&mut Heap, 2, |_| CpuLocal::new(0)).expect("memory");
     let own = slots.get_cpu();
     let nested = called!(CpuGuard::with => own.with(|local| local, |_| own.with(|local| local, |_| ())));
     assert_eq!(nested, Some(Some(None)));

@@ -63,7 +63,8 @@ impl<M: Machine> AddressSpace<'_, M> {
             let end = vma.range.end.min(part.end);
             while page < end {
                 let nth = page.0 - part.start.0;
-                resident[(nth / 64) as usize] |= u64::from(self.frame_behind(&vma, page).is_some()) << (nth % 64);
+                resident[(nth / 64) as usize] |=
+                    u64::from(self.frame_behind(&vma, page).is_some()) << (nth % 64);
                 page = page.add(1);
             }
         }
