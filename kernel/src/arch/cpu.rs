@@ -85,6 +85,18 @@ unsafe impl Cpu for Core {
         sched::wake(word.as_ptr().addr(), count);
     }
 
+    /// Known at the CPU's next tick, or where it runs another thread before.
+    fn expedite_helper(cpu: CpuId) {
+        percpu::of(cpu).expedite();
+        if cpu == Self::id() {
+            percpu::this().helper_begins();
+        }
+    }
+
+    fn end_expedite(cpu: CpuId) {
+        percpu::of(cpu).end_expedite();
+    }
+
     #[inline]
     fn interrupts_off() -> Irq {
         let flags = registers::flags() & registers::INTERRUPT_FLAG;

@@ -1,4 +1,5 @@
 //! Helpers: a kernel thread of idle priority on each CPU, which runs the handler that the library installs.
+//! While one is waited for it is expedited: it then comes before other threads (`PerCpu::spares_helper`).
 //!
 //! ```text
 //!   generation:  0 ─ installed ─► 1 ─ removed ─► 2 ─ installed ─► 3 ...
@@ -13,10 +14,11 @@
 
 use super::thread::Thread;
 use super::upcalls::sched;
-use super::{MACHINE, Metal};
+use super::{Core, MACHINE, Metal};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use interleaf::machine::{Callback, Cpu, Machine};
+use interleaf::units::CpuId;
 
 /// Odd while a handler is installed. Helpers sleep on it.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -46,15 +48,19 @@ pub unsafe fn install(help: Option<Callback<Metal>>) -> bool {
     }
     if is_installed {
         GENERATION.fetch_add(1, SeqCst);
+        // Other threads may keep them from their CPUs.
+        let cpus = || (0..MACHINE.nr_cpus()).map(CpuId);
+        cpus().for_each(Core::expedite_helper);
         while RUNNING.load(SeqCst) != 0 {
             sched::yield_now();
         }
+        cpus().for_each(Core::end_expedite);
     }
     if let Some(Callback { call, data }) = help {
         CALL.store(call as *mut (), Relaxed);
         DATA.store(data, Relaxed);
         GENERATION.fetch_add(1, SeqCst);
-        super::Core::wake(&GENERATION, u32::MAX);
+        Core::wake(&GENERATION, u32::MAX);
     }
     INSTALLING.store(false, Release);
     true
@@ -85,7 +91,7 @@ extern "C" fn helper_main(_: usize) {
     loop {
         let generation = GENERATION.load(SeqCst);
         if generation & 1 == 0 || generation == last {
-            super::Core::sleep(&GENERATION, generation);
+            Core::sleep(&GENERATION, generation);
             continue;
         }
         RUNNING.fetch_add(1, SeqCst);

@@ -21,7 +21,7 @@ use core::arch::asm;
 use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use interleaf::units::CpuId;
 
 /// The most CPUs: as many as a set of them in one word has bits.
@@ -63,6 +63,10 @@ pub struct PerCpu {
     /// Moves on at each switch of threads and each barrier; odd while the CPU idles. Written by its CPU
     /// alone, by read-modify-writes, which are full fences; pairs with the loads in `barrier_all`.
     quiescent: AtomicU64,
+    /// How often its helper is expedited; see [`PerCpu::spares_helper`]. Relaxed: a tick finds it.
+    expedited: AtomicU32,
+    /// A tick has found its helper expedited, and spared it. Written by its CPU alone.
+    has_spared: AtomicBool,
 }
 
 /// Every CPU.
@@ -85,6 +89,8 @@ impl PerCpu {
             longest_off: AtomicU64::new(0),
             segments: Segments::new(),
             quiescent: AtomicU64::new(0),
+            expedited: AtomicU32::new(0),
+            has_spared: AtomicBool::new(false),
         }
     }
 
@@ -116,6 +122,35 @@ impl PerCpu {
     /// The longest time with interrupts off, in cycles.
     pub fn longest_off(&self) -> u64 {
         self.longest_off.load(Relaxed)
+    }
+
+    /// Expedites its helper once more: its scheduler runs it before other threads.
+    pub fn expedite(&self) {
+        self.expedited.fetch_add(1, Relaxed);
+    }
+
+    /// Ends one [`PerCpu::expedite`], if there is one.
+    pub fn end_expedite(&self) {
+        let less = |nr: u32| nr.checked_sub(1);
+        let _none = self.expedited.fetch_update(Relaxed, Relaxed, less);
+    }
+
+    /// Whether its helper comes before other threads.
+    #[inline(always)]
+    pub fn prefers_helper(&self) -> bool {
+        self.expedited.load(Relaxed) > 0
+    }
+
+    /// Whether a tick leaves the CPU to its helper, which runs: it is expedited, and no tick has done so since
+    /// [`PerCpu::helper_begins`]. So a visit is hardly ever interrupted, and one that is
+    /// longer than a tick takes turns with other threads.
+    pub fn spares_helper(&self) -> bool {
+        self.prefers_helper() && !self.has_spared.swap(true, Relaxed)
+    }
+
+    /// The helper begins to have the CPU, or to be expedited.
+    pub fn helper_begins(&self) {
+        self.has_spared.store(false, Relaxed);
     }
 
     /// Has entries use the stack of a thread from now on, and says that the thread runs.

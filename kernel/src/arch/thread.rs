@@ -11,7 +11,7 @@
 mod run_all;
 mod switch;
 
-pub use run_all::{MAX_PARTS, run_all};
+pub use run_all::{MAX_PARTS, run_all, run_on};
 pub use switch::{Previous, end_and_switch_to, switch_to};
 
 use super::percpu::{self, PerCpu};
@@ -343,6 +343,6 @@ impl ThreadSlot {
 #[cold]
 pub fn preempt() {
     if cpu::interrupts_are_on() {
-        sched::yield_now();
+        sched::preempt();
     }
 }

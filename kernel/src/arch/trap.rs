@@ -169,7 +169,7 @@ extern "C" fn trap_handler(saved: &mut Saved) {
     if frame.is_user() {
         exit_to_user(frame);
     } else if percpu::preempt_word() == 0 && frame.interrupts_were_on() {
-        sched::yield_now();
+        sched::preempt();
     }
 }
 

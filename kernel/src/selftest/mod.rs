@@ -12,6 +12,7 @@
 //! | `ticks` | nor does one that computes in ring 3, for longer than some ticks |
 //! | `flushes` | a flush interrupts the CPUs that run the space, each once, and no other |
 //! | `lazy` | a CPU that keeps a space without running it is interrupted once, however often it is flushed |
+//! | `helpers` | calls on large ranges end though more threads than CPUs spin |
 //! | `storm`, `spaces` | more threads than CPUs, in one space and in many, under preemption |
 //! | `huge` | a huge page in the CPU's tables: installed by a store, of zeros by a load, cut by calls |
 //! | `huge-fork` | a child has what its parent's huge page held |
@@ -24,6 +25,7 @@
 mod conformance;
 mod faults;
 mod garbage;
+mod helpers;
 mod huge;
 mod huge_storm;
 mod idle;
@@ -52,6 +54,7 @@ const TESTS: &[(&str, Test)] = &[
     ("ticks", ticks::bound_the_age_of_garbage),
     ("flushes", faults::interrupt_only_who_runs_the_space),
     ("lazy", lazy::interrupted_once),
+    ("helpers", helpers::are_not_kept_waiting_for),
     ("storm", storm::in_one_space),
     ("spaces", storm::in_many_spaces),
     ("huge", huge::whole_and_cut),

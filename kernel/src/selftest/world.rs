@@ -40,12 +40,15 @@ pub fn with_space(options: &Options<'_>, test: impl FnOnce(&SpaceHandle) -> bool
 
 /// Runs `test` with a fresh space, and ends the space.
 pub fn in_fresh_space(options: &Options<'_>, test: impl FnOnce(&SpaceHandle) -> bool) -> bool {
+    fresh_space(options).is_some_and(|space| test(&space))
+}
+
+/// A fresh space, which ends with its last handle.
+pub fn fresh_space(options: &Options<'_>) -> Option<SpaceHandle> {
     let path = if options.locked { Path::Locked } else { Path::Speculative };
     let space = AddressSpace::new(memory::vm(), Layout::linux::<X86_64>(), path);
-    match space.and_then(|space| memory::spaces().insert(space)) {
-        Ok(space) => test(&space),
-        Err(why) => fail(format_args!("there is no space: {why}")),
-    }
+    let space = space.and_then(|space| memory::spaces().insert(space));
+    space.inspect_err(|why| _ = fail(format_args!("there is no space: {why}"))).ok()
 }
 
 fn is_sound(space: &SpaceHandle) -> bool {

@@ -154,6 +154,15 @@ pub fn yield_now() {
     cpu::with_interrupts_off(|off| switch_away(off, true));
 }
 
+/// A reschedule is due: runs another ready thread, if there is one and it may have the CPU now.
+pub fn preempt() {
+    if percpu::thread().is_idle_priority.load(Relaxed) && percpu::this().spares_helper() {
+        percpu::clear_need_resched();
+    } else {
+        yield_now();
+    }
+}
+
 /// Runs another thread: the oldest in the queue; else this one, if it `may_stay`; else the CPU's idle thread.
 fn switch_away(off: &InterruptsOff, may_stay: bool) {
     let stay = PreemptOff::new();
@@ -167,10 +176,17 @@ fn switch_away(off: &InterruptsOff, may_stay: bool) {
     }
 }
 
-/// The oldest thread in the queue that may run on the CPU; one of idle priority only where there is no other.
+/// The CPU's helper where it is expedited; else the oldest thread in the queue that may run there, one of idle
+/// priority only where there is no other.
 fn take_ready(cpu: CpuId) -> Option<u16> {
     let mut queue = QUEUE.lock();
     let is_ordinary = |index: u16| !Thread::at(index.into()).is_idle_priority.load(Relaxed);
+    if percpu::this().prefers_helper()
+        && let Some(helper) = queue.take(|index| allows(index, cpu) && !is_ordinary(index))
+    {
+        percpu::this().helper_begins();
+        return Some(helper);
+    }
     queue
         .take(|index| allows(index, cpu) && is_ordinary(index))
         .or_else(|| queue.take(|index| allows(index, cpu)))

@@ -2,7 +2,7 @@
 //!
 //! A block of 2 MiB takes as long to zero as hundreds of faults, so whoever asks for one waits. Idle CPUs
 //! take parts of it, the caller works too: at the end it waits for no more than the parts that helpers have
-//! begun, who are not preempted meanwhile, however low their priority is.
+//! begun, which are expedited meanwhile, however low their priority is.
 //! (Linux: padata's multithreaded jobs; its own huge pages are zeroed by the faulting CPU.)
 
 use super::Memory;
@@ -41,7 +41,7 @@ impl<M: Machine> Memory<'_, M> {
             each(chunk.range());
             Ok::<(), Infallible>(())
         });
-        let job = job.min_chunk(PARTS_AT_ONCE).max_helpers((nr / PARTS_A_HELPER) as u32 - 1).unpreempted();
+        let job = job.min_chunk(PARTS_AT_ONCE).max_helpers((nr / PARTS_A_HELPER) as u32 - 1);
         if workers.run(&job.on_nodes(self.helper_nodes(self.node_of(pfn)))).is_err() {
             // A helper panicked: its parts are not known.
             each(0..nr);

@@ -290,9 +290,10 @@ pub unsafe trait Machine: Sync + Sized {
     /// [`set_interrupt_handler`](Machine::set_interrupt_handler).
     ///
     /// A *helper* is a thread of the platform that exists before it is needed: at most one for each CPU,
-    /// bound to it, with the lowest priority the platform has, in a context that holds nothing; it may sleep.
-    /// It runs each handler once. When the handler unwinds, the helper may run it again. A platform without
-    /// helpers leaves this as it is: jobs are then done by their callers.
+    /// bound to it, with the lowest priority the platform has but while it is expedited
+    /// ([`Cpu::expedite_helper`]), in a context that holds nothing; it may sleep. It runs each handler once.
+    /// When the handler unwinds, the helper may run it again. A platform without helpers leaves this as it
+    /// is: jobs are then done by their callers.
     ///
     /// # Safety
     /// As for [`set_interrupt_handler`](Machine::set_interrupt_handler).

@@ -146,6 +146,25 @@ pub unsafe trait Cpu: Sized + 'static {
         let _ = (word, count);
     }
 
+    /// Begins to expedite the helper of `cpu`, this CPU or another one: a caller waits for it. Several may do
+    /// so at once; it ends when each has called [`end_expedite`](Cpu::end_expedite). Until then the
+    /// helper, where it is ready, waits for the CPU for one tick of other threads at most, however many are
+    /// ready and whatever their priority is. They may take turns with it: a chunk may be long.
+    ///
+    /// The library calls it for each visit of a helper to a job, for helpers that an ordered queue has
+    /// reserved, and for helpers that are dismissed; never in an interrupt handler, nor for a CPU that does
+    /// not exist. The default is for a platform whose helpers are scheduled fairly, as ordinary threads. A
+    /// platform that runs them only where no other thread is ready writes both methods, or callers wait
+    /// without bound.
+    fn expedite_helper(cpu: CpuId) {
+        let _ = cpu;
+    }
+
+    /// Ends one [`expedite_helper`](Cpu::expedite_helper) of `cpu`. Has no effect where none has begun.
+    fn end_expedite(cpu: CpuId) {
+        let _ = cpu;
+    }
+
     /// Turns interrupts off on this CPU and returns the state before. The default is for a platform on which
     /// no handler of the library's runs.
     #[inline(always)]

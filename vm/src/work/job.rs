@@ -9,6 +9,10 @@ use core::ops::Range;
 /// `W` is the function for a chunk: `Fn(&Chunk) -> Result<(), E>`. Chunks are disjoint, cover the range,
 /// begin and end at multiples of the alignment, and hold at least the minimum, but for the two ends of the
 /// range. Their order is not specified.
+///
+/// The caller waits for chunks that helpers have begun, each for one scheduler tick more at most, however many
+/// other threads are ready: the minimum chunk should take a fraction of a millisecond. The function may
+/// sleep, and run jobs of its own.
 #[derive(Clone)]
 pub struct Job<'a, W> {
     pub(super) range: Range<u64>,
@@ -18,7 +22,6 @@ pub struct Job<'a, W> {
     pub(super) max_helpers: u32,
     pub(super) nodes: NodeMask,
     pub(super) is_for_helpers: bool,
-    pub(super) is_unpreempted: bool,
     pub(super) undo: Option<Undo<'a>>,
     pub(super) stop_if: Option<StopIf<'a>>,
 }
@@ -37,7 +40,6 @@ impl<'a, W> Job<'a, W> {
             max_helpers: u32::MAX,
             nodes: NodeMask::ALL,
             is_for_helpers: false,
-            is_unpreempted: false,
             undo: None,
             stop_if: None,
         }
@@ -68,13 +70,6 @@ impl<'a, W> Job<'a, W> {
     /// For work that CPUs of other nodes do better than the caller's.
     pub(crate) fn for_helpers(self, is_for_helpers: bool) -> Self {
         Self { is_for_helpers, ..self }
-    }
-
-    /// Helpers are not preempted while they are in the job, and leave it after a quarter of a millisecond
-    /// and the chunk under way: the caller never waits for a thread of low priority that others keep from
-    /// the CPU. The job's function is short for the minimum chunk, and does not sleep.
-    pub(crate) fn unpreempted(self) -> Self {
-        Self { is_unpreempted: true, ..self }
     }
 
     /// Sets the function that undoes the work of a job that fails, is cancelled or panics. The caller calls

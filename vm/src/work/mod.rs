@@ -39,7 +39,7 @@ mod pool;
 mod ring;
 mod run;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use dispatch::PollLimit;
 pub use job::{Chunk, Failed, Job, Spent};

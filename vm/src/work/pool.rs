@@ -89,6 +89,12 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         self.dispatch().dismiss(cpu);
     }
 
+    /// Visits of helpers under way.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn nr_visits(&self) -> u32 {
+        self.dispatch().nr_visits()
+    }
+
     /// Whether a helper of another CPU may join a job now; stale at once. Where none may, a caller that can
     /// do its work at once need not cut it. Helpers at work in other jobs count too: one may be free soon.
     pub(crate) fn may_have_helper_racy(&self) -> bool {

@@ -185,14 +185,9 @@ impl<W, E, C: Cpu> Drop for JobRun<'_, W, E, C> {
 
 impl<W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> Work<C> for JobRun<'_, W, E, C> {
     fn visit(&self, visit: &Visit<'_, C>) -> Progress {
-        let stay_ns = if self.job.is_unpreempted { MAX_NS / 4 } else { MAX_NS };
-        let (number, until_ns) = (visit.cpu().0 + 1, visit.began_ns.saturating_add(stay_ns));
+        let (number, until_ns) = (visit.cpu().0 + 1, visit.began_ns.saturating_add(MAX_NS));
         let deque = self.deques.of_node(visit.node());
         self.work(number, (deque, Side::Back), |now_ns| now_ns > until_ns || visit.must_leave())
-    }
-
-    fn is_unpreempted(&self) -> bool {
-        self.job.is_unpreempted
     }
 }
 

@@ -4,6 +4,7 @@ use super::Mutation;
 use super::Test::{Model, Unit};
 
 const JOBS: super::Test = Unit("work::tests::jobs");
+const KEPT: super::Test = Unit("work::tests::preempted");
 const LEFT: super::Test = Model("loom_published_work_is_left_before_its_caller_returns");
 const PARKED: super::Test = Model("loom_published_work_is_never_left_to_parked_helpers");
 const NOTIFIED: super::Test = Model("loom_a_worker_that_is_notified_visits_again");
@@ -62,9 +63,19 @@ pub const ALL: &[Mutation] = &[
         test: Model("loom_a_helper_that_joins_notifies_the_next_one"),
     },
     Mutation {
-        point: "dispatch.visit-preempted",
-        wrong: "a helper whose visit shall not be preempted is",
-        test: Unit("work::dispatch::tests"),
+        point: "dispatch.visit-not-expedited",
+        wrong: "a helper within a visit waits for all other threads of its CPU",
+        test: Unit("space::tests::preempted_helper"),
+    },
+    Mutation {
+        point: "dispatch.reserved-not-expedited",
+        wrong: "so does one that an ordered queue has reserved",
+        test: KEPT,
+    },
+    Mutation {
+        point: "dispatch.dismissal-not-expedited",
+        wrong: "so does one that is dismissed",
+        test: KEPT,
     },
     Mutation { point: "dispatch.notify-relaxed", wrong: "a notification orders nothing", test: NOTIFIED },
     Mutation {

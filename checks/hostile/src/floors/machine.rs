@@ -66,6 +66,8 @@ fn defaults(machine: &Lab) {
     assert_eq!(elsewhere.0, None, "no machine");
     assert!(elsewhere.1.is_some_and(|number| number != Host::machine()), "another machine");
     for cpu in odd::cpus() {
+        called!(Cpu::end_expedite => Host::end_expedite(cpu));
+        called!(Cpu::expedite_helper => Host::expedite_helper(cpu));
         called!(Machine::node_of => machine.node_of(cpu));
     }
     for from in odd::nodes() {

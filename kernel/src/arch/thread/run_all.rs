@@ -17,6 +17,11 @@ struct Part<'a> {
 
 /// Runs `programs[n]` in a thread of its own, on CPU `n` where `pinned`, and returns when all have ended.
 pub fn run_all(programs: &[&(dyn Fn() + Sync)], pinned: bool) {
+    run_on(programs, |n| if pinned { 1 << n } else { u64::MAX });
+}
+
+/// As [`run_all`], on the CPUs that `cpus_of(n)` has a bit for.
+pub fn run_on(programs: &[&(dyn Fn() + Sync)], cpus_of: impl Fn(usize) -> u64) {
     let left = AtomicU32::new(programs.len() as u32);
     let nothing = Part { program: &|| (), left: &left };
     let mut parts = [const { None }; MAX_PARTS];
@@ -27,7 +32,7 @@ pub fn run_all(programs: &[&(dyn Fn() + Sync)], pinned: bool) {
         // SAFETY: the part is not moved or dropped before the assertion below has found that every thread has
         // run its own, and no thread uses it after that.
         unsafe { thread.prepare_to_call(run_part, ptr::from_ref(part).expose_provenance()) };
-        sched::start(thread, if pinned { 1 << n } else { u64::MAX });
+        sched::start(thread, cpus_of(n));
         threads[n] = thread.index();
     }
     threads[..programs.len()].iter().for_each(|&index| sched::join(Thread::at(index)));

@@ -7,6 +7,8 @@ use core::cell::{Cell, RefCell};
 use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU32;
 #[cfg(not(loom))]
+use core::sync::atomic::Ordering::SeqCst;
+#[cfg(not(loom))]
 use std::boxed::Box;
 use std::sync::Arc;
 
@@ -63,8 +65,9 @@ impl TestCpu {
         PREEMPT_DEPTH.with(Cell::get)
     }
 
-    /// From now on `f` is called wherever this thread turns preemption on: there a kernel may switch to
-    /// another one.
+    /// From now on `f` is called wherever this thread turns preemption on, and where it sleeps: there a
+    /// kernel may switch to another one. Not while the helper of this CPU is expedited: it would be back a
+    /// tick later.
     pub fn when_preemptible(f: impl Fn() + 'static) {
         WHEN_PREEMPTIBLE.with(|when| *when.borrow_mut() = Some(Box::new(f)));
     }
@@ -73,8 +76,22 @@ impl TestCpu {
         // Not again for what is called itself.
         let call = WHEN_PREEMPTIBLE.with(|when| when.take());
         if let Some(call) = call {
-            call();
+            if Self::nr_expedited() == 0 {
+                call();
+            }
             WHEN_PREEMPTIBLE.with(|when| *when.borrow_mut() = Some(call));
+        }
+    }
+
+    /// How often the helper of this CPU is expedited.
+    pub fn nr_expedited() -> u32 {
+        let lines = LINES.with(|mine| mine.borrow().clone());
+        lines.map_or(0, |lines| lines.expedited(Self::id()).load(SeqCst))
+    }
+
+    fn change_expedited(cpu: CpuId, change: impl Fn(u32) -> u32) {
+        if let Some(lines) = LINES.with(|mine| mine.borrow().clone()) {
+            lines.expedited(cpu).fetch_update(SeqCst, SeqCst, |nr| Some(change(nr))).unwrap();
         }
     }
 }
@@ -125,6 +142,7 @@ unsafe impl Cpu for TestCpu {
     }
     #[cfg(not(loom))]
     fn sleep(_word: &AtomicU32, _expected: u32) {
+        TestCpu::is_preemptible();
         yield_now();
     }
     #[cfg(not(loom))]
@@ -136,6 +154,14 @@ unsafe impl Cpu for TestCpu {
     #[cfg(loom)]
     fn wake(word: &AtomicU32, count: u32) {
         super::sleepers::wake(word, count);
+    }
+    #[cfg(not(loom))]
+    fn expedite_helper(cpu: CpuId) {
+        TestCpu::change_expedited(cpu, |nr| nr + 1);
+    }
+    #[cfg(not(loom))]
+    fn end_expedite(cpu: CpuId) {
+        TestCpu::change_expedited(cpu, |nr| nr.saturating_sub(1));
     }
     fn interrupts_off() -> Irq {
         Irq(usize::from(INTERRUPTS_OFF.with(|off| off.replace(true))))

@@ -12,6 +12,7 @@ pub(super) mod pin;
 mod pin_fast;
 mod pin_random;
 mod pool;
+mod preempted_helper;
 mod refusal;
 mod rmap;
 mod rmap_spaces;

@@ -1,10 +1,11 @@
-//! The helper's loop: it looks for items to visit, and parks where there are none.
+//! The helper's loop: it looks for items to visit, and parks where there are none. It holds nothing meanwhile
+//! that others wait for: only during visits, and where it is dismissed, it is expedited.
 
 use super::Dispatch;
+use super::expedited::Expedited;
 use super::work_slot::{Progress, Visit, WorkSlot};
 use super::worker_slot::{BUSY, WorkerSlot};
 use crate::machine::Cpu;
-use crate::sync::PreemptGuard;
 use crate::sync::atomic::{Ordering::*, fence};
 
 impl<C: Cpu> Dispatch<'_, C> {
@@ -82,13 +83,11 @@ impl<C: Cpu> Helper<'_, C> {
     /// Visits the item of `slot`, unless there is no room any more, or the helper is reserved.
     fn visit(&self, slot: &WorkSlot<C>) -> Option<Progress> {
         let Self { dispatch, worker } = *self;
+        // From before the visit begins until after it has ended: its caller waits for it.
+        let is_expedited = !mutant!("dispatch.visit-not-expedited");
+        let _expedited = is_expedited.then(|| Expedited::<C>::new(worker.cpu));
         let at_work = dispatch.begin_work(worker, BUSY).then(|| AtWork { dispatch, worker })?;
-        // Until the visit has ended, where its item wants that, which shows once the visit has begun.
-        let mut stay = Some(PreemptGuard::<C>::new());
         let mut visit = slot.join(worker, false)?;
-        if !visit.item.work.is_unpreempted() || mutant!("dispatch.visit-preempted") {
-            drop(stay.take());
-        }
         // Dropped before the visit, so that the helper is idle when its caller learns that it has left.
         let _at_work = at_work;
         // This item may have room for more, and so may another one, for which this helper was notified.

@@ -12,6 +12,7 @@
 //!
 //! A helper that joins notifies two more while there is room; one that cannot passes the notification on.
 
+mod expedited;
 mod helper;
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_dispatch.rs"]
@@ -32,6 +33,7 @@ use crate::sync::atomic::{AtomicU32, Ordering::*, fence};
 use crate::sync::{AtomicCpuMask, Carve, PerCpu};
 use crate::units::{CpuId, CpuWords, NodeId, NodeMask};
 use core::cell::Cell;
+use expedited::Expedited;
 use work_slot::{Item, NR_SLOTS, NodeSlots, WorkSlot};
 use worker_slot::WorkerSlot;
 
@@ -209,14 +211,20 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
     pub fn dismiss(&self, cpu: CpuId) {
         if cpu.0 < self.nr_cpus() {
             self.workers.of(cpu).dismiss(false);
-            self.workers.of(cpu).wait_until_gone();
+            self.wait_until_gone(self.workers.of(cpu));
         }
     }
 
     /// Dismisses all helpers, and accepts no others. May sleep.
     pub fn close(&self) {
         self.workers.iter().for_each(|(_, worker)| worker.dismiss(true));
-        self.workers.iter().for_each(|(_, worker)| worker.wait_until_gone());
+        self.workers.iter().for_each(|(_, worker)| self.wait_until_gone(worker));
+    }
+
+    fn wait_until_gone(&self, worker: &WorkerSlot<C>) {
+        let is_expedited = !mutant!("dispatch.dismissal-not-expedited");
+        let _expedited = is_expedited.then(|| Expedited::<C>::new(worker.cpu));
+        worker.wait_until_gone();
     }
 
     /// Publishes `work` while `own` runs. When this returns, or unwinds, no helper visits the work or will,
@@ -262,6 +270,12 @@ impl<'m, C: Cpu> Dispatch<'m, C> {
     #[cfg(all(test, not(loom)))]
     pub(in crate::work) fn noted_racy(&self) -> usize {
         self.workers.iter().filter(|(_, worker)| !worker.note.is_free()).count()
+    }
+
+    /// Visits under way.
+    #[cfg(all(test, not(loom)))]
+    pub(in crate::work) fn nr_visits(&self) -> u32 {
+        self.slots_in_use(NodeId(0)).map(WorkSlot::nr_visits).sum()
     }
 
     fn nodes_from(&self, node: NodeId) -> impl Iterator<Item = u32> {

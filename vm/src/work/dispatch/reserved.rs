@@ -7,7 +7,8 @@ use crate::machine::Cpu;
 use crate::sync::atomic::Ordering::*;
 use crate::units::{CpuId, CpuMask};
 
-/// Reserved workers, which visit one caller's work whenever it notifies them; released when dropped.
+/// Reserved workers, which visit one caller's work whenever it notifies them, and are expedited: a visit that
+/// has not begun is waited for too. Released when dropped.
 #[must_use = "the workers are released when this is dropped"]
 pub struct Reserved<'d, C: Cpu> {
     dispatch: &'d Dispatch<'d, C>,
@@ -21,6 +22,9 @@ impl<C: Cpu> Dispatch<'_, C> {
         let workers = cpus.iter().filter(|cpu| cpu.0 < self.nr_cpus());
         for cpu in workers.filter(|&cpu| self.begin_work(self.workers.of(cpu), RESERVED)) {
             reserved.cpus.insert(cpu);
+            if !mutant!("dispatch.reserved-not-expedited") {
+                C::expedite_helper(cpu);
+            }
             self.unreserved.fetch_sub(1, Relaxed);
             self.parked.remove(cpu);
         }
@@ -39,6 +43,7 @@ impl<C: Cpu> Dispatch<'_, C> {
 impl<C: Cpu> Drop for Reserved<'_, C> {
     fn drop(&mut self) {
         for cpu in self.cpus.iter() {
+            C::end_expedite(cpu);
             self.dispatch.unreserved.fetch_add(1, Relaxed);
             let worker = self.dispatch.workers.of(cpu);
             worker.release();

@@ -15,15 +15,9 @@ pub(super) const NR_SLOTS: u32 = 64;
 
 /// Work that helpers may visit.
 pub trait Work<C: Cpu>: Sync {
-    /// Does a part of the work, as a helper. Returns after a bounded time, so that other threads get the CPU.
+    /// Does a part of the work, as a helper, which is expedited meanwhile. Returns after a bounded time, so
+    /// that other threads get the CPU.
     fn visit(&self, visit: &Visit<'_, C>) -> Progress;
-
-    /// Whether preemption is off on the helper's CPU from before a visit begins until after it has ended: the
-    /// caller waits for a visit under way, and a helper may be of the lowest priority. Visits are short then,
-    /// and do not sleep. (Helpers that find the item, not reserved ones.)
-    fn is_unpreempted(&self) -> bool {
-        false
-    }
 
     /// Called when the reserved worker of `cpu` leaves, dismissed or by a panic.
     fn detach(&self, _cpu: CpuId) {}

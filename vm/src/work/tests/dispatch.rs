@@ -1,7 +1,7 @@
-//! Where a helper can be preempted: a thread of low priority may then never run again.
+//! Where a helper can be preempted: one of low priority may then not run for as long as others are ready.
 
 use super::*;
-use crate::machine::testing::TestCpu;
+use crate::machine::testing::{TestCpu, TestMachine};
 use crate::sync::testing::Heap;
 use crate::units::CpuMask;
 use std::sync::Arc;
@@ -9,35 +9,31 @@ use std::sync::atomic::AtomicU32 as Count;
 use std::thread;
 
 /// Work that is visited again and again.
-struct Visited {
-    is_unpreempted: bool,
-    visits: Count,
-}
+struct Visited(Count);
 
 impl Work<TestCpu> for Visited {
     fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
-        self.visits.fetch_add(1, SeqCst);
+        self.0.fetch_add(1, SeqCst);
         Progress::Paused
-    }
-
-    fn is_unpreempted(&self) -> bool {
-        self.is_unpreempted
     }
 }
 
-/// How often a helper can be preempted while it visits, in some visits.
-fn preemptible_in_visits(is_unpreempted: bool) -> u32 {
+#[test]
+fn a_helper_is_expedited_from_before_a_visit_begins_until_after_its_end() {
+    let machine = TestMachine::leaked(1, 2);
     let dispatch = Arc::new(Dispatch::<TestCpu>::carve(&mut Heap, 2, |_| NodeId(0)).unwrap());
-    let work = Visited { is_unpreempted, visits: Count::new(0) };
-    let found = Arc::new(Count::new(0));
+    let work = Visited(Count::new(0));
+    // Preemptible places, and those of them that are within a visit.
+    let (places, in_visits) = (Arc::new(Count::new(0)), Arc::new(Count::new(0)));
     let helper = thread::spawn({
-        let (dispatch, found) = (dispatch.clone(), found.clone());
+        let (dispatch, places, in_visits) = (dispatch.clone(), places.clone(), in_visits.clone());
         move || {
-            TestCpu::become_cpu(1);
+            machine.run_as(1);
             TestCpu::when_preemptible({
                 let dispatch = dispatch.clone();
                 move || {
-                    found.fetch_add(dispatch.slot(0).nr_visits(), SeqCst);
+                    places.fetch_add(1, SeqCst);
+                    in_visits.fetch_add(dispatch.slot(0).nr_visits(), SeqCst);
                 }
             });
             dispatch.serve();
@@ -47,20 +43,21 @@ fn preemptible_in_visits(is_unpreempted: bool) -> u32 {
     while !dispatch.has_helper_racy(CpuId(1)) {
         thread::yield_now();
     }
+    machine.run_as(0);
     let cpus: &CpuMask = &CpuMask::from_words([0b11]);
+    dispatch.set_poll_limit(PollLimit::NONE);
     let published = dispatch.publish(&work, Helpers::idle(1, NodeMask::ALL, cpus), || {
-        while work.visits.load(SeqCst) < 5 {
+        while work.0.load(SeqCst) < 5 {
             thread::yield_now();
         }
     });
     assert!(published.is_some());
+    while places.load(SeqCst) == 0 {
+        thread::yield_now();
+    }
     dispatch.close();
     helper.join().unwrap();
-    found.load(SeqCst)
-}
-
-#[test]
-fn a_helper_is_not_preempted_from_the_beginning_of_a_visit_to_its_end_where_its_item_says_so() {
-    assert_eq!(preemptible_in_visits(true), 0);
-    assert!(preemptible_in_visits(false) > 0, "nothing is seen of a visit that may be preempted");
+    assert_eq!(in_visits.load(SeqCst), 0);
+    machine.run_as(1);
+    assert_eq!(TestCpu::nr_expedited(), 0);
 }

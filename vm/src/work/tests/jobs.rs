@@ -109,19 +109,16 @@ fn dice_of(at: u64) -> bool {
 }
 
 #[test]
-fn helpers_of_an_unpreempted_job_are_not_preempted_and_its_caller_is() {
+fn helpers_are_expedited_in_their_chunks_and_the_caller_is_not() {
     with_helpers(1, |workers| {
-        for is_unpreempted in [true, false] {
-            let here = AtomicU32::new(0);
-            let job = Job::new(0..2, |chunk: &Chunk<'_>| {
-                meet(&here);
-                let is_off = TestCpu::preempt_depth() > 0;
-                assert_eq!(is_off, is_unpreempted && chunk.worker() != 0, "{chunk:?}");
-                Ok::<(), ()>(())
-            });
-            let job = if is_unpreempted { job.unpreempted() } else { job };
-            assert_eq!(workers.run(&job).unwrap().helpers, 1);
-        }
+        let here = AtomicU32::new(0);
+        let job = Job::new(0..2, |chunk: &Chunk<'_>| {
+            meet(&here);
+            assert_eq!(TestCpu::nr_expedited(), u32::from(chunk.worker() != 0), "{chunk:?}");
+            assert_eq!(TestCpu::preempt_depth(), 0);
+            Ok::<(), ()>(())
+        });
+        assert_eq!(workers.run(&job).unwrap().helpers, 1);
     });
 }
 

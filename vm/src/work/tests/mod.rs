@@ -6,3 +6,5 @@ mod jobs;
 mod loom_jobs;
 #[cfg(not(loom))]
 mod ordered;
+#[cfg(not(loom))]
+pub(crate) mod preempted;
