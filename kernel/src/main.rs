@@ -22,13 +22,15 @@
 //! | `pages_to_scan=N`, `scan_sleep_millisecs=N` | how khugepaged goes about it, by Linux's names |
 //! | `count` | no timer: guest instructions are the program's and the kernel's alone |
 //!
+//! The serial line is the program's alone; the kernel's own lines go to the debug console (port 0xe9).
+//!
 //! A byte of the program's words that is no visible ASCII is `%` and two hexadecimal digits, and `%` alone is
 //! an empty word.
 //!
 //! The machine ends through isa-debug-exit with a value `v`, which QEMU makes the status `v << 1 | 1`: 0x10
-//! for an orderly end, whose exit code has been written to the debug console (port 0xe9) as the line `exit
-//! code N`; 0x11 where the program cannot be loaded, 0x12 where frames were lost, 0x7f for a panic. A program
-//! that a signal ends has the code 128 + its number.
+//! for an orderly end, whose exit code has been written to the debug console as its last line, `exit code N`;
+//! 0x11 where the program cannot be loaded, 0x12 where frames were lost, 0x7f for a panic. A program that a
+//! signal ends has the code 128 + its number.
 //!
 //! Built with `cargo build --profile kernel -p interleaf-kernel`, or `kernel-checked` for debug assertions.
 //! With another profile this is an ordinary program that says so, so that `cargo build` and `cargo test` stay
@@ -101,6 +103,7 @@ mod metal {
         memory::init(&loader, start, (options.huge, options.zero_page));
         boot::init_controller();
         clock::calibrate();
+        clock::read_time_of_day();
         sched::begin(!options.count);
         boot::start_others(nr_cpus)
             .unwrap_or_else(|cpu| report::refuse("a CPU", &format_args!("{cpu:?} does not start")));

@@ -1,5 +1,6 @@
 //! Static programs for x86-64, read from ELF files: the one check, for the kernel that loads a program and
-//! for whoever hands it over. Sources: System V ABI (gABI) chapters 4 and 5, and its AMD64 supplement.
+//! for the command that hands it over. Programs that may lie anywhere (`-static-pie`) relocate themselves;
+//! they lie at [`PIE_BASE`]. Sources: System V ABI (gABI) chapters 4 and 5, and its AMD64 supplement.
 use core::fmt;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 
@@ -14,6 +15,8 @@ pub struct Program<'a> {
     /// Number of program headers.
     pub nr_headers: u16,
     offset: usize,
+    /// What is added to the file's addresses.
+    base: u64,
 }
 
 /// A segment to be loaded.
@@ -38,11 +41,12 @@ pub enum ElfError {
     OtherMachine,
     /// ELF, but no program: an object file or a core.
     NoProgram,
-    /// Needs a loader, or may lie anywhere: link it with `-static -no-pie`.
+    /// Needs a loader: link it with `-static` or `-static-pie`.
     NotStatic,
     /// A header or segment lies outside of the file.
     Truncated,
-    /// A segment lies outside of user space, or is larger in the file than in memory.
+    /// A segment lies outside of user space, is larger in the file than in memory, or is aligned to what is
+    /// no power of two.
     BadSegment,
     /// Nothing to load.
     Empty,
@@ -61,6 +65,10 @@ const SHARED_OBJECT: u16 = 3;
 const EXECUTABLE: u32 = 1;
 const X86_64: u16 = 62;
 
+/// Where a program lies that may lie anywhere, but for its alignment: Linux's ELF_ET_DYN_BASE, two thirds of
+/// user space, without its random part.
+pub const PIE_BASE: u64 = 0x5555_5555_4000;
+
 impl<'a> Program<'a> {
     /// Checks a file.
     ///
@@ -73,21 +81,33 @@ impl<'a> Program<'a> {
         if file[4] != 2 || file[5] != 1 || half(file, 18) != X86_64 {
             return Err(ElfError::OtherMachine);
         }
-        match half(file, 16) {
-            FIXED_PROGRAM => {}
-            SHARED_OBJECT => return Err(ElfError::NotStatic),
+        let may_lie_anywhere = match half(file, 16) {
+            FIXED_PROGRAM => false,
+            SHARED_OBJECT => true,
             _ => return Err(ElfError::NoProgram),
-        }
+        };
         let offset = usize::try_from(long(file, 32)).map_err(|_| ElfError::Truncated)?;
         let nr_headers = half(file, 56);
         let table_end = offset.checked_add(usize::from(nr_headers) * SEGMENT_BYTES);
         if half(file, 54) as usize != SEGMENT_BYTES || table_end.is_none_or(|end| end > file.len()) {
             return Err(ElfError::Truncated);
         }
-        let entry = VirtAddr(long(file, 24));
-        let mut program = Self { file, entry, headers_at: VirtAddr(0), nr_headers, offset };
+        let mut program =
+            Self { file, entry: VirtAddr(0), headers_at: VirtAddr(0), nr_headers, offset, base: 0 };
+        if may_lie_anywhere {
+            program.base = PIE_BASE & !(program.alignment()? - 1);
+        }
+        program.entry = VirtAddr(long(file, 24).checked_add(program.base).ok_or(ElfError::BadEntry)?);
         program.check(end)?;
         Ok(program)
+    }
+
+    /// The largest alignment of a segment, a page at least.
+    fn alignment(&self) -> Result<u64, ElfError> {
+        let loads = self.headers().filter(|header| int(header, 0) == LOAD);
+        let largest = loads.map(|header| long(header, 48)).max().unwrap_or(0).max(PAGE_SIZE as u64);
+        let fits = largest.is_power_of_two() && largest <= PIE_BASE;
+        if fits { Ok(largest) } else { Err(ElfError::BadSegment) }
     }
 
     fn check(&mut self, end: VirtAddr) -> Result<(), ElfError> {
@@ -99,8 +119,8 @@ impl<'a> Program<'a> {
             if int(header, 0) != LOAD {
                 continue;
             }
-            let (from, at, in_file, in_memory) =
-                (long(header, 8), long(header, 16), long(header, 32), long(header, 40));
+            let (from, in_file, in_memory) = (long(header, 8), long(header, 32), long(header, 40));
+            let at = long(header, 16).checked_add(self.base).ok_or(ElfError::BadSegment)?;
             let in_bounds = from.checked_add(in_file).is_some_and(|end| end <= self.file.len() as u64);
             if !in_bounds {
                 return Err(ElfError::Truncated);
@@ -128,13 +148,14 @@ impl<'a> Program<'a> {
         self.file[self.offset..].chunks_exact(SEGMENT_BYTES).take(count)
     }
 
-    /// The segments to be loaded, in the file's order.
+    /// The segments to be loaded, in the file's order; empty ones are none.
     pub fn segments(&self) -> impl Iterator<Item = Segment<'a>> + use<'a> {
-        let file = self.file;
-        self.headers().filter(|header| int(header, 0) == LOAD).map(move |header| {
+        let (file, base) = (self.file, self.base);
+        let is_loaded = |header: &&[u8]| int(header, 0) == LOAD && long(header, 40) > 0;
+        self.headers().filter(is_loaded).map(move |header| {
             let (from, len) = (long(header, 8) as usize, long(header, 32) as usize);
             Segment {
-                at: VirtAddr(long(header, 16)),
+                at: VirtAddr(base + long(header, 16)),
                 bytes: &file[from..from + len],
                 len_bytes: long(header, 40),
                 flags: int(header, 4),
@@ -166,7 +187,7 @@ impl fmt::Display for ElfError {
             ElfError::NotElf => "not an ELF file",
             ElfError::OtherMachine => "an ELF file, but not for 64-bit x86",
             ElfError::NoProgram => "an ELF file, but no program",
-            ElfError::NotStatic => "not a static program: link it with -static -no-pie",
+            ElfError::NotStatic => "not a static program: link it with -static or -static-pie",
             ElfError::Truncated => "cut off: a header or segment lies outside of the file",
             ElfError::BadSegment => "a segment lies outside of user space",
             ElfError::Empty => "nothing in it to load",

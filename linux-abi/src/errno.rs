@@ -47,6 +47,8 @@ numbers! {
     EFAULT,
     /// The address is in use already.
     EEXIST,
+    /// No folder.
+    ENOTDIR,
     /// Invalid argument.
     EINVAL,
     /// Too many open files.

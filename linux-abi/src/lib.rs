@@ -9,7 +9,8 @@
 //! | `prctl` | `PR_*_THP_DISABLE`, likewise |
 //! | `number`, `call_name` | numbers of system calls, and the name of each |
 //! | `elf` | static programs |
-//! | `task` | flags of calls about threads |
+//! | `signal` | signals, their codes and flags |
+//! | `task` | flags of calls about threads and processes, and clocks |
 //! | `calls` | the calls: untrusted words in, errors in Linux's order out |
 //!
 //! Numbers come from `linux-raw-sys`, which has them from Linux's own headers, for x86-64. Invalid words are
@@ -27,6 +28,7 @@ mod flags;
 pub mod number;
 mod policy;
 mod prctl;
+pub mod signal;
 pub mod task;
 #[cfg(test)]
 mod tests;

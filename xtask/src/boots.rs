@@ -107,34 +107,41 @@ fn with_huge_pool(root: &Path) -> Result<(), String> {
     boots(root, &[(["--checked", "--cpus", "2", "--huge-pool", "8"], Some("pool 8"))])
 }
 
-/// Boots the program `end`: its code is the command's, its words reach it as they are, and a call that is
-/// missing is named once. And `forks`, whose first process ends before its descendants: they end too, and
-/// every frame comes back, or the code is another.
+/// Boots the program `end`: its code is the command's, its words reach it as they are, it alone prints on
+/// stdout, and a call that is missing is named once. And `forks`, whose first process ends before its
+/// descendants: they end too, and every frame comes back, or the code is another.
 fn ends(root: &Path) -> Result<(), String> {
     if !has_qemu() {
         return Ok(());
     }
     let interleaf = interleaf(root)?;
     let missing = "the program calls getuid (number 102), which this kernel does not have: ENOSYS";
-    let cases: [(&str, &[&str], i32, &str); 8] = [
-        ("2", &["end", "128"], 128, "ended with 128"),
-        ("2", &["end", "200", "two words", "", "100%", "ä"], 200, "<two words>\n<>\n<100%>\n<ä>\n"),
-        ("2", &["end", "255"], 255, "ended with 255"),
-        ("2", &["end", "fault"], 139, "ended with 139"),
-        ("2", &["end", "missing"], 0, missing),
-        ("1", &["forks", "abandon"], 77, "ended with 77"),
-        ("2", &["forks", "abandon"], 77, "ended with 77"),
-        ("4", &["forks", "abandon"], 77, "ended with 77"),
+    // What the program prints, all of it, and a part of what the kernel does.
+    let cases: [(&str, &[&str], i32, &str, &str); 9] = [
+        ("2", &["end", "128"], 128, "", "ended with 128"),
+        (
+            "2",
+            &["end", "200", "two words", "", "100%", "ä"],
+            200,
+            "<two words>\n<>\n<100%>\n<ä>\n",
+            "ended with 200",
+        ),
+        ("2", &["end", "255"], 255, "", "ended with 255"),
+        ("2", &["end", "7", "a\r\u{1}b"], 7, "<a\r\u{1}b>\n", "ended with 7"),
+        ("2", &["end", "fault"], 139, "", "ended with 139"),
+        ("2", &["end", "missing"], 0, "", missing),
+        ("1", &["forks", "abandon"], 77, "", "ended with 77"),
+        ("2", &["forks", "abandon"], 77, "", "ended with 77"),
+        ("4", &["forks", "abandon"], 77, "", "ended with 77"),
     ];
-    for (cpus, words, code, printed) in cases {
+    for (cpus, words, code, printed, told) in cases {
         let mut command = boot(&interleaf, &["--cpus", cpus], None);
         let output = command.arg("--").args(words).output().map_err(|e| format!("{command:?}: {e}"))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        if output.status.code() != Some(code) || text.matches(printed).count() != 1 {
-            let stderr = String::from_utf8_lossy(&output.stderr);
+        let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+        if output.status.code() != Some(code) || stdout != printed || stderr.matches(told).count() != 1 {
+            let status = output.status;
             return Err(format!(
-                "{words:?} on {cpus} CPUs ends with {}, and prints:\n{text}{stderr}",
-                output.status
+                "{words:?} on {cpus} CPUs ends with {status}, and prints:\n{stdout}{stderr}"
             ));
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The programs are static ELF files that ask for nothing but Linux's system calls on x86-64, by Linux's
 //! numbers. So the host's Linux is their oracle: each must end with code 0 there, and then in the kernel.
-//! They use twenty-nine calls:
+//! They use these calls:
 //!
 //! | call | used for |
 //! |---|---|
@@ -11,7 +11,10 @@
 //! | `fork`, `clone` with VM and VFORK, `wait4`, `getpid` | processes |
 //! | `clone`, `futex`, `sched_yield`, `gettid` | threads, which share everything |
 //! | `sched_getaffinity`, `sched_setaffinity` | one thread for each CPU; may be refused |
-//! | `rt_sigaction`, `rt_sigreturn` | handling SIGSEGV; may be refused with ENOSYS |
+//! | `rt_sigaction`, `rt_sigreturn` | handling signals; `protect` alone does without, where they are ENOSYS |
+//! | `rt_sigprocmask`, `sigaltstack` | signals under test |
+//! | `clock_gettime`, `gettimeofday`, `time`, `nanosleep`, `clock_nanosleep` | clocks under test |
+//! | `sysinfo`, `poll` | calls under test |
 //! | `openat`, `read`, `close`, `getrusage`, `prctl` | what the kernel says of memory; may be missing |
 //! | `getppid` | a call that does nothing |
 //!

@@ -47,7 +47,7 @@ to_long_mode:
     wrmsr
     mov  %cr0, %eax
     and  $~0x6, %eax                    # no emulation of the FPU
-    or   $0x80010023, %eax              # PG, WP, NE, MP, PE
+    or   $0x80050023, %eax              # PG, AM, WP, NE, MP, PE
     mov  %eax, %cr0
     lgdt boot_gdt_pointer
     ljmp $8, $long_mode

@@ -1,11 +1,16 @@
-//! Time: the time stamp counter, measured once against the one clock whose rate is known, the PIT.
+//! Time: the time stamp counter, measured once against the one clock whose rate is known, the PIT; and the
+//! time of day, read once from the clock that runs while the machine is off.
 
 use super::ports::Port;
-use super::registers;
+use super::{registers, rtc};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Nanoseconds in a cycle, times 2^32. 0 before [`calibrate`]; written once, by the boot CPU alone.
 static NS_PER_CYCLE: AtomicU64 = AtomicU64::new(0);
+
+/// What the time of day was when the machine was switched on, nanoseconds since 1970; 0 where it is not
+/// known. Written once, by the boot CPU alone.
+static SWITCHED_ON_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Ticks of the PIT in a second.
 const PIT_HZ: u64 = 1_193_182;
@@ -49,4 +54,18 @@ pub fn cycles_to_ns(cycles: u64) -> u64 {
 /// Nanoseconds since the machine was switched on.
 pub fn now_ns() -> u64 {
     cycles_to_ns(registers::time_stamp())
+}
+
+/// Reads the time of day. On the boot CPU, after [`calibrate`].
+pub fn read_time_of_day() {
+    let now = rtc::unix_seconds().and_then(|seconds| seconds.checked_mul(1_000_000_000));
+    SWITCHED_ON_NS.store(now.map_or(0, |now| now.saturating_sub(now_ns())), Relaxed);
+}
+
+/// Nanoseconds since 1970, right to a second; `None` where the time of day is not known.
+pub fn wall_ns() -> Option<u64> {
+    match SWITCHED_ON_NS.load(Relaxed) {
+        0 => None,
+        on => Some(on + now_ns()),
+    }
 }

@@ -1,4 +1,5 @@
-//! The serial line, on which the kernel and its programs print, and the device that ends the machine.
+//! The serial line, on which programs print, the debug console, on which the kernel does, and the device that
+//! ends the machine.
 
 use super::Core;
 use super::ports::Port;
@@ -18,7 +19,7 @@ static COM1: [Port; 6] = unsafe {
         Port::new(0x3fd),
     ]
 };
-/// QEMU's debug console: every byte is passed on at once.
+/// QEMU's debug console: every byte is passed on at once. No program reaches it.
 // SAFETY: the device accesses no memory and raises no interrupt; where it is missing, nothing listens.
 static DEBUG: Port = unsafe { Port::new(0xe9) };
 /// QEMU's isa-debug-exit: a value `v` ends it with status `v << 1 | 1`.
@@ -41,30 +42,38 @@ pub fn init() {
     }
 }
 
-/// The device itself.
-struct Serial;
+/// The debug console itself.
+struct Debug;
 
-impl Write for Serial {
+impl Write for Debug {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        send(text.as_bytes());
+        text.bytes().for_each(|byte| DEBUG.write_u8(byte));
         Ok(())
     }
 }
 
+/// Bits of the line's status: it takes a byte; it has sent all.
+const TAKES: u8 = 0x20;
+const IS_EMPTY: u8 = 0x40;
+
 fn send(bytes: &[u8]) {
     for &byte in bytes {
-        while COM1[5].read_u8() & 0x20 == 0 {
-            core::hint::spin_loop();
-        }
+        wait_for(TAKES);
         COM1[0].write_u8(byte);
     }
 }
 
-/// Prints; lines of different CPUs do not mix.
+fn wait_for(status: u8) {
+    while COM1[5].read_u8() & status == 0 {
+        core::hint::spin_loop();
+    }
+}
+
+/// Prints a line of the kernel's; those of different CPUs do not mix.
 pub fn print(text: fmt::Arguments<'_>) {
     let _line = LINE.lock();
     if !PANICKED.load(Relaxed) {
-        let _ = Serial.write_fmt(text);
+        let _ = Debug.write_fmt(text);
     }
 }
 
@@ -84,30 +93,25 @@ pub fn begin_last_words() -> bool {
 
 /// Prints part of the report.
 pub fn last_words(text: fmt::Arguments<'_>) {
-    let _ = Serial.write_fmt(text);
+    let _ = Debug.write_fmt(text);
 }
 
-/// Writes the exit code where nobody but the kernel writes: isa-debug-exit has too few bits for it.
+/// Writes the exit code where the kernel alone writes: isa-debug-exit has too few bits for it.
 pub fn report_code(code: u8) {
-    struct Debug;
-    impl Write for Debug {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            text.bytes().for_each(|byte| DEBUG.write_u8(byte));
-            Ok(())
-        }
-    }
     let _ = writeln!(Debug, "exit code {code}");
 }
 
-/// Ends the machine with a value for isa-debug-exit; without that device, stops this CPU.
+/// Ends the machine with a value for isa-debug-exit, once the serial line has sent all; without that device,
+/// stops this CPU.
 pub fn exit(value: u8) -> ! {
+    wait_for(IS_EMPTY);
     EXIT.write_u32(value.into());
     loop {
         super::registers::halt_for_good();
     }
 }
 
-/// Prints a line on the console.
+/// Prints a line on the kernel's console.
 #[macro_export]
 macro_rules! println {
     ($($text:tt)*) => { $crate::arch::console::print(format_args!("{}\n", format_args!($($text)*))) };

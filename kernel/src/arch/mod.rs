@@ -18,6 +18,7 @@
 //! | `user` | memory of programs, touched from the kernel |
 //! | `ports` `console` | port I/O; the serial line, and the end of the machine |
 //! | `registers` | control and model-specific registers, CPU features |
+//! | `rtc` | the clock that runs while the machine is off |
 //! | `loader` | the loader's start information |
 //! | `bytes` | `memcpy` and its kin |
 //! | `events` | the last events that the library reported |
@@ -39,11 +40,12 @@ mod once;
 pub mod percpu;
 mod ports;
 pub mod registers;
+mod rtc;
 mod segments;
 pub mod smi;
 pub mod space;
 pub mod spaces;
-mod sse;
+pub mod sse;
 pub mod suite;
 pub mod tables;
 pub mod thread;

@@ -80,6 +80,19 @@ pub fn fault_address() -> VirtAddr {
     VirtAddr(address)
 }
 
+/// Why the last debug trap was raised: DR6, which is cleared. Interrupts are off since the trap.
+pub fn take_debug_status() -> u64 {
+    /// The bits that are 1 where nothing is said.
+    const NOTHING: u64 = 0xffff_0ff0;
+    let status: u64;
+    // SAFETY: reading DR6 changes nothing, and writing it changes what the next reader is told.
+    unsafe {
+        asm!("mov {status}, dr6", "mov dr6, {nothing}", status = out(reg) status, nothing = in(reg) NOTHING,
+             options(nomem, nostack, preserves_flags));
+    }
+    status
+}
+
 /// The root that this CPU translates through.
 pub fn root() -> Pfn {
     let cr3;

@@ -9,9 +9,11 @@
 //! ```
 
 mod run_all;
+mod signals;
 mod switch;
 
 pub use run_all::{MAX_PARTS, run_all, run_on};
+pub use signals::ThreadSignals;
 pub use switch::{Previous, end_and_switch_to, switch_to};
 
 use super::percpu::{self, PerCpu};
@@ -28,6 +30,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use interleaf::machine::Context;
 use interleaf::units::CpuId;
+use interleaf_kernel::core::signal::AlternateStack;
 
 /// Most threads, idle threads included. The memory for a stack is taken when a number is first used.
 pub const MAX_THREADS: usize = 4096;
@@ -64,6 +67,8 @@ pub struct Thread {
     pub exit_pending: AtomicU32,
     /// Where a program wants a 0 stored and woken when the thread ends; 0 for nowhere.
     pub clear_tid: AtomicU64,
+    /// Blocked signals, and the stack for handlers.
+    pub signals: ThreadSignals,
     /// Set when the thread has exited; the joining thread sleeps on it.
     pub ended: AtomicU32,
 }
@@ -106,6 +111,7 @@ impl Thread {
             process: AtomicU32::new(Self::NO_PROCESS),
             exit_pending: AtomicU32::new(0),
             clear_tid: AtomicU64::new(0),
+            signals: ThreadSignals::new(),
             ended: AtomicU32::new(0),
         }
     }
@@ -123,6 +129,11 @@ impl Thread {
     /// Every thread.
     pub fn all() -> &'static [Thread] {
         &THREADS
+    }
+
+    /// Whether it is a thread of a process; stale at once.
+    pub fn is_of_a_process(&self) -> bool {
+        self.process.load(Relaxed) != Self::NO_PROCESS
     }
 
     /// Where its stack lies.
@@ -174,6 +185,8 @@ impl Thread {
         self.fs_base.store(fs_base, Relaxed);
         self.exit_pending.store(0, Relaxed);
         self.clear_tid.store(0, Relaxed);
+        self.signals.set_blocked(0);
+        self.signals.set_stack(AlternateStack::default());
         stack.push(Saved { sse: SseState::fresh(), frame: frame.twin() });
         let entry = (user_thread_entry as *const ()).addr();
         stack.push([0, 0, 0, 0, 0, 0, entry]);

@@ -58,10 +58,13 @@ pub struct Saved {
 /// The CPU was in ring 3.
 const RING_3: u64 = 3;
 const PAGE_FAULT: u64 = 14;
+const ERROR_PRESENT: u64 = 1 << 0;
 const ERROR_WRITE: u64 = 1 << 1;
 const ERROR_FETCH: u64 = 1 << 4;
-/// Flags that a program may have as it likes: arithmetic, direction, alignment check.
-pub const USER_FLAGS: u64 = 0x4_0cd5;
+/// Flags that a signal's context sets: arithmetic, direction, trap, resume, alignment check. Those of Linux.
+const CONTEXT_FLAGS: u64 = 0x5_0dd5;
+/// Flags that a signal's handler begins without: trap, direction, resume.
+const FLAGS_OFF_IN_HANDLERS: u64 = 0x1_0500;
 /// Flags that every program has: interrupts on, and the bit that is always 1.
 const FIXED_FLAGS: u64 = registers::INTERRUPT_FLAG as u64 | 2;
 
@@ -122,17 +125,34 @@ impl Frame {
         self.vector
     }
 
-    /// The words that a program finds in a signal's context: rip, flags, segments, error, vector.
-    pub fn for_a_signal(&self) -> [u64; 5] {
-        [self.rip, self.rflags, self.cs | self.ss << 48, self.error, self.vector]
+    /// The address of the instruction.
+    pub fn rip(&self) -> u64 {
+        self.rip
     }
 
-    /// Has the program go on elsewhere, with these of [`USER_FLAGS`]. False where no program can be there.
+    /// The words that a program finds in a signal's context: rip, flags, segments, error, vector.
+    pub fn for_a_signal(&self) -> [u64; 5] {
+        [self.rip, self.rflags, self.segments(), self.error, self.vector]
+    }
+
+    /// Code segment, then GS and FS, which are 0, and stack segment.
+    fn segments(&self) -> u64 {
+        self.cs | self.ss << 48
+    }
+
+    /// Has the program call a signal's handler. False where no program can be there.
     #[must_use]
-    pub fn go_on_at(&mut self, rip: u64, flags: u64) -> bool {
-        let possible = self.is_user() && rip < user::USER_END;
+    pub fn call_handler_at(&mut self, rip: u64) -> bool {
+        self.go_on_at(rip, self.rflags & !FLAGS_OFF_IN_HANDLERS, self.segments())
+    }
+
+    /// Has the program go on elsewhere, with these of [`CONTEXT_FLAGS`]. False where no program can be there,
+    /// or the segments are none of a program's: there is one pair.
+    #[must_use]
+    pub fn go_on_at(&mut self, rip: u64, flags: u64, segments: u64) -> bool {
+        let possible = self.is_user() && rip < user::USER_END && segments == self.segments();
         if possible {
-            (self.rip, self.rflags) = (rip, flags & USER_FLAGS | FIXED_FLAGS);
+            (self.rip, self.rflags) = (rip, self.rflags & !CONTEXT_FLAGS | flags & CONTEXT_FLAGS);
         }
         possible
     }
@@ -141,10 +161,12 @@ impl Frame {
         self.rflags & registers::INTERRUPT_FLAG as u64 != 0
     }
 
+    /// The access that the space is asked for. A fetch from an absent page counts as a load, as Linux has it
+    /// on x86-64: the page is mapped first, and the next fetch is refused if it may not be executed.
     fn access(&self) -> Access {
         match self.error {
-            error if error & ERROR_FETCH != 0 => Access::Execute,
             error if error & ERROR_WRITE != 0 => Access::Write,
+            error if error & ERROR_FETCH != 0 && error & ERROR_PRESENT != 0 => Access::Execute,
             _ => Access::Read,
         }
     }
@@ -159,13 +181,15 @@ extern "C" fn trap_handler(saved: &mut Saved) {
     } else if let Some(vector) = Vector::of_number(frame.vector) {
         interrupt(vector);
     } else if frame.is_user() {
+        let debug_status = registers::take_debug_status();
         // SAFETY: ring 3 was interrupted: no code of the kernel is under way below this.
         unsafe { registers::enable_interrupts() };
-        signal::exception(frame);
+        signal::exception(saved, debug_status);
         registers::disable_interrupts();
     } else {
         report::unexpected(frame, None);
     }
+    let frame = &mut saved.frame;
     if frame.is_user() {
         exit_to_user(frame);
     } else if percpu::preempt_word() == 0 && frame.interrupts_were_on() {
@@ -249,6 +273,10 @@ extern "C" fn user_fault_handler(frame: &Frame) -> AfterFault {
 extern "C" fn user_fault_unfinished(saved: &mut Saved, left: AfterFault) {
     let address = VirtAddr(core::mem::replace(&mut saved.frame.vector, PAGE_FAULT));
     if let Some(error) = left.error() {
+        if address.0 >= user::USER_END {
+            // A program is not told which of the kernel's pages there are.
+            saved.frame.error |= ERROR_PRESENT;
+        }
         // SAFETY: ring 3 faulted: no code of the kernel is under way below this.
         unsafe { registers::enable_interrupts() };
         signal::fault_failed(saved, address, error);
@@ -335,13 +363,19 @@ impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.vector {
             0 => "division",
+            1 => "debug trap",
             2 => "NMI",
             3 => "breakpoint",
+            4 => "overflow",
             6 => "undefined instruction",
             8 => "double fault",
+            12 => "stack segment",
             13 => "general protection",
             14 => "page fault",
+            16 => "x87 exception",
+            17 => "alignment check",
             18 => "machine check",
+            19 => "SSE exception",
             _ => "vector",
         };
         let ring = self.cs & 3;

@@ -22,8 +22,8 @@ pub fn init() {
     for (vector, gate) in GATES.0.iter().enumerate() {
         let is_fatal = matches!(vector, 2 | 8 | 18);
         let stack = if is_fatal { EntryStack::Fatal } else { EntryStack::Ordinary };
-        // A breakpoint may be asked for by ring 3.
-        let ring = if vector == 3 { 3 } else { 0 };
+        // A breakpoint and an overflow may be asked for by ring 3.
+        let ring = if matches!(vector, 3 | 4) { 3 } else { 0 };
         let words = gate_to((stubs + STUB_BYTES * vector) as u64, stack, ring);
         gate.iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
     }

@@ -6,9 +6,13 @@
 //! |---|---|
 //! | [`firmware`] | the memory map, and makes the library's boot map of it |
 //! | [`options`] | the command line |
+//! | [`calendar`] | the clock that runs while the machine is off |
+//! | [`signal`] | the frame of a signal, which it lays out as well |
 //! | [`stack`] | nothing: it lays out the initial stack of a program |
 #![forbid(unsafe_code)]
 
+pub mod calendar;
 pub mod firmware;
 pub mod options;
+pub mod signal;
 pub mod stack;

@@ -24,6 +24,7 @@ const AT_PHDR: u64 = 3;
 const AT_PHENT: u64 = 4;
 const AT_PHNUM: u64 = 5;
 const AT_PAGESZ: u64 = 6;
+const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 const AT_SECURE: u64 = 23;
 const AT_RANDOM: u64 = 25;
@@ -65,6 +66,8 @@ impl StackImage {
             (AT_PHENT, 56),
             (AT_PHNUM, program.nr_headers.into()),
             (AT_PAGESZ, PAGE_SIZE as u64),
+            // No interpreter was loaded, wherever the program lies.
+            (AT_BASE, 0),
             (AT_ENTRY, program.entry.0),
             (AT_SECURE, 0),
             (AT_RANDOM, random),

@@ -1,22 +1,25 @@
 //! Calls about everything else.
 
-use super::CallResult;
+use super::{CallResult, words};
+use crate::arch::thread::Thread;
 use crate::arch::{Core, console, user};
-use crate::task::{process, sched};
+use crate::memory;
 use interleaf::machine::Cpu;
-use interleaf::units::VirtAddr;
+use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf_linux_abi::Errno;
-use interleaf_linux_abi::task::SIGSEGV;
 
 /// Bytes printed at a time.
 const CHUNK: usize = 256;
 
-/// Everything is printed on the console.
+/// Most bytes of one call, as Linux has it.
+const MOST_BYTES: u64 = 0x7fff_f000;
+
+/// Everything is printed on the program's console.
 pub fn write(file: u64, at: u64, len: u64) -> CallResult {
     if !matches!(file, 1 | 2) {
         return Err(Errno::EBADF);
     }
-    let mut done = 0;
+    let (mut done, len) = (0, len.min(MOST_BYTES));
     while done < len {
         let mut chunk = [0; CHUNK];
         let part = (len - done).min(CHUNK as u64) as usize;
@@ -30,61 +33,41 @@ pub fn write(file: u64, at: u64, len: u64) -> CallResult {
     Ok(done)
 }
 
-/// Only SIGSEGV is ever raised; handlers of other signals are accepted and ignored.
-pub fn rt_sigaction(signal: u64, new: u64, old: u64) -> CallResult {
-    const HANDLER_WORDS: usize = 4;
-    const DEFAULT_OR_IGNORE: u64 = 1;
-    if !(1..=64).contains(&signal) {
+/// What `writev` is asked for, piece by piece.
+pub fn writev(file: u64, at: u64, pieces: u64) -> CallResult {
+    /// Most pieces.
+    const MOST: u64 = 1024;
+    if !matches!(file, 1 | 2) {
+        return Err(Errno::EBADF);
+    }
+    if pieces > MOST {
         return Err(Errno::EINVAL);
     }
-    let (mut handler, mut restorer) = if signal == SIGSEGV { process::current().handler() } else { (0, 0) };
-    if old != 0 {
-        let words = [handler, 0, restorer, 0];
-        let mut bytes = [0; 8 * HANDLER_WORDS];
-        bytes.chunks_exact_mut(8).zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_le_bytes()));
-        user::write(VirtAddr(old), &bytes)?;
+    let mut done = 0;
+    for piece in 0..pieces {
+        let [from, len] = words::read(at.wrapping_add(16 * piece))?;
+        let wrote = match write(file, from, len) {
+            Err(error) if done == 0 => return Err(error),
+            wrote => wrote.unwrap_or(0),
+        };
+        done += wrote;
+        if wrote < len {
+            break;
+        }
     }
-    if new != 0 && signal == SIGSEGV {
-        let mut bytes = [0; 8 * HANDLER_WORDS];
-        user::read(VirtAddr(new), &mut bytes)?;
-        handler = word(&bytes, 0);
-        restorer = word(&bytes, 2);
-        let handler = if handler <= DEFAULT_OR_IGNORE { 0 } else { handler };
-        process::current().set_handler((handler, restorer));
-    }
-    Ok(0)
+    Ok(done)
 }
 
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes[8 * at..][..8].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
-}
-
-/// Every clock counts from boot.
-pub fn clock_gettime(_clock: u64, at: u64) -> CallResult {
-    let now = Core::now_ns();
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&(now / 1_000_000_000).to_le_bytes());
-    bytes[8..].copy_from_slice(&(now % 1_000_000_000).to_le_bytes());
-    user::write(VirtAddr(at), &bytes)?;
-    Ok(0)
-}
-
-/// The nanoseconds of a `timespec`.
-pub fn duration_ns(at: u64) -> Result<u64, Errno> {
-    let mut bytes = [0; 16];
-    user::read(VirtAddr(at), &mut bytes)?;
-    let (seconds, ns) = (word(&bytes, 0), word(&bytes, 1));
-    if ns >= 1_000_000_000 || seconds > i64::MAX as u64 {
-        return Err(Errno::EINVAL);
-    }
-    Ok(seconds.saturating_mul(1_000_000_000).saturating_add(ns))
-}
-
-/// There is no list of timers: a sleeping thread reads the clock whenever it is scheduled.
-pub fn nanosleep(at: u64) -> CallResult {
-    let end = Core::now_ns().saturating_add(duration_ns(at)?);
-    while Core::now_ns() < end && !process::current().is_ending() {
-        sched::yield_now();
-    }
+/// What Linux tells of the machine in a `struct sysinfo`. There is no average of the load, no swap and no
+/// memory beyond the direct map: those are 0.
+pub fn sysinfo(at: u64) -> CallResult {
+    let stats = memory::vm().memory().stats();
+    let bytes = |frames: u64| frames * PAGE_SIZE as u64;
+    let seconds = Core::now_ns() / 1_000_000_000;
+    let threads = Thread::all().iter().filter(|thread| thread.is_of_a_process()).count() as u64;
+    let (total, free) = (bytes(stats.managed), bytes(stats.free() + stats.cached));
+    // Uptime, three loads; RAM, free, shared, buffers; swap, free; threads; high memory, free; bytes of a
+    // unit.
+    words::write(at, [seconds, 0, 0, 0, total, free, 0, 0, 0, 0, threads, 0, 0, 1])?;
     Ok(0)
 }

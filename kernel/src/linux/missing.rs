@@ -1,4 +1,4 @@
-//! System calls that are not there: each is named on the console, once.
+//! System calls that are not there, and what is not there of others: each is named on the console, once.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use interleaf_linux_abi::{Errno, call_name};
@@ -20,6 +20,35 @@ pub fn refuse(number: u64) -> Errno {
         crate::println!(
             "the program calls {name} (number {number}), which this kernel does not have: ENOSYS"
         );
+    }
+    Errno::ENOSYS
+}
+
+/// What calls that are there can be asked for, and is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Anything but SIG_DFL about SIGCHLD.
+    ChildSignal,
+    /// What a futex is asked for.
+    Futex,
+    /// What a child shares with its parent, or what it is told by.
+    Clone,
+}
+
+/// A bit for each part that was named.
+static PARTS: AtomicU64 = AtomicU64::new(0);
+
+/// The answer to a call whose part is missing.
+#[cold]
+pub fn refuse_part(part: Part) -> Errno {
+    let bit = 1 << part as u32;
+    let what = match part {
+        Part::ChildSignal => "to be told of children by SIGCHLD, which is not sent",
+        Part::Futex => "what a futex is not built for: waits and wake-ups of all alone",
+        Part::Clone => "a child of another kind than fork's, vfork's and a thread",
+    };
+    if PARTS.fetch_or(bit, Relaxed) & bit == 0 {
+        crate::println!("the program wants {what}: ENOSYS");
     }
     Errno::ENOSYS
 }

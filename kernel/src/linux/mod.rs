@@ -6,9 +6,14 @@
 //! | `memory` | mmap munmap mprotect madvise mbind brk mincore, and prctl's refusal of huge pages |
 //! | `processes` | clone fork vfork wait4 getrusage getpid getppid exit_group |
 //! | `threads` | exit futex gettid set_tid_address arch_prctl, and sched_* |
-//! | `files` | open openat read close, of the files of `vfs` |
+//! | `files` | open openat read close poll, of the files of `vfs` |
+//! | `signals` | rt_sigaction rt_sigprocmask rt_sigpending sigaltstack; rt_sigreturn is `task::signal`'s |
+//! | `time` | clock_gettime clock_getres gettimeofday time nanosleep clock_nanosleep |
+//! | `misc` | write writev sysinfo |
 //! | `missing` | none: it names those that are not there |
-//! | `misc` | write rt_sigaction rt_sigprocmask rt_sigreturn clock_gettime nanosleep |
+//! | `words` | none: a program's structures |
+//!
+//! docs/design/kernel.md says of each what it does with every argument.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +22,10 @@ mod memory;
 mod misc;
 mod missing;
 mod processes;
+mod signals;
 mod threads;
+mod time;
+mod words;
 
 use crate::arch::trap::{Frame, Saved};
 use crate::arch::user::BadAddress;
@@ -71,13 +79,19 @@ fn dispatch(call: u64, frame: &Frame) -> CallResult {
         number::MPROTECT => memory::mprotect(a[0], a[1], a[2]),
         number::MUNMAP => memory::munmap(a[0], a[1]),
         number::BRK => memory::brk(a[0]),
-        number::RT_SIGACTION => misc::rt_sigaction(a[0], a[1], a[2]),
-        number::RT_SIGPROCMASK => Ok(0),
+        number::WRITEV => misc::writev(a[0], a[1], a[2]),
+        number::POLL => files::poll(a[0], a[1], a[2]),
+        number::RT_SIGACTION => signals::rt_sigaction(a[0], a[1], a[2], a[3]),
+        number::RT_SIGPROCMASK => signals::rt_sigprocmask(a[0], a[1], a[2], a[3]),
+        number::RT_SIGPENDING => signals::rt_sigpending(a[0], a[1]),
+        number::SIGALTSTACK => signals::sigaltstack(a[0], a[1], frame.rsp),
+        number::SYSINFO => misc::sysinfo(a[0]),
         number::SCHED_YIELD => threads::sched_yield(),
         number::MINCORE => memory::mincore(a[0], a[1], a[2]),
         number::MADVISE => memory::madvise(a[0], a[1], a[2]),
         number::MBIND => memory::mbind(arguments),
-        number::NANOSLEEP => misc::nanosleep(a[0]),
+        number::NANOSLEEP => time::nanosleep(a[0]),
+        number::CLOCK_NANOSLEEP => time::clock_nanosleep(arguments),
         number::GETPID => Ok(process::current().number().into()),
         number::CLONE => processes::clone(frame),
         number::FORK => processes::fork(frame),
@@ -92,7 +106,10 @@ fn dispatch(call: u64, frame: &Frame) -> CallResult {
         number::SCHED_SETAFFINITY => threads::sched_setaffinity(a[0], a[1], a[2]),
         number::SCHED_GETAFFINITY => threads::sched_getaffinity(a[0], a[1], a[2]),
         number::SET_TID_ADDRESS => threads::set_tid_address(a[0]),
-        number::CLOCK_GETTIME => misc::clock_gettime(a[0], a[1]),
+        number::CLOCK_GETTIME => time::clock_gettime(a[0], a[1]),
+        number::CLOCK_GETRES => time::clock_getres(a[0], a[1]),
+        number::GETTIMEOFDAY => time::gettimeofday(a[0], a[1]),
+        number::TIME => time::time(a[0]),
         number::EXIT_GROUP => processes::exit_group(a[0]),
         other => Err(missing::refuse(other)),
     }

@@ -1,5 +1,6 @@
 //! Calls about processes: how threads and processes are made, and how processes end.
 
+use super::missing::{self, Part};
 use super::{Arguments, CallResult};
 use crate::arch::percpu;
 use crate::arch::trap::Frame;
@@ -11,6 +12,7 @@ use crate::task::sched;
 use core::sync::atomic::Ordering::*;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf_linux_abi::Errno;
+use interleaf_linux_abi::signal::SIGCHLD;
 use interleaf_linux_abi::task::*;
 
 impl From<NoBirth> for Errno {
@@ -22,14 +24,37 @@ impl From<NoBirth> for Errno {
     }
 }
 
-/// A new thread or process that continues as this one, but for rax and the stack. No signal is sent when a
-/// process ends.
-pub fn clone(frame: &Frame) -> CallResult {
-    let [flags, stack, parent_tid, child_tid, tls] = [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8];
+/// What a clone may ask for beside the kinds of children that there are: what decides nothing here.
+const CLONE_ANYWAY: u64 = CLONE_FS | CLONE_SYSVSEM | CLONE_DETACHED | CLONE_UNTRACED | CLONE_IO;
+/// What every child may ask for.
+const CLONE_EACH: u64 =
+    CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_ANYWAY;
+/// What a thread shares, each of which it must.
+const CLONE_OF_THREADS: u64 = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_FILES;
+
+/// Refuses what Linux refuses, and then what is neither a thread, which shares all, nor a process with files
+/// and actions of its own, whose parent would get SIGCHLD.
+fn check_clone(flags: u64) -> Result<(), Errno> {
     let has = |flag| flags & flag != 0;
-    if has(CLONE_THREAD) && !has(CLONE_VM) {
+    if has(CLONE_THREAD) && !has(CLONE_SIGHAND) || has(CLONE_SIGHAND) && !has(CLONE_VM) {
         return Err(Errno::EINVAL);
     }
+    let known = match (has(CLONE_THREAD), has(CLONE_VM)) {
+        (true, _) => flags & !(CLONE_EACH | CLONE_SIGNAL) == CLONE_OF_THREADS,
+        (false, true) => flags & !(CLONE_EACH | CLONE_VM | CLONE_VFORK) == SIGCHLD.into(),
+        (false, false) => flags & !CLONE_EACH == SIGCHLD.into(),
+    };
+    if known { Ok(()) } else { Err(missing::refuse_part(Part::Clone)) }
+}
+
+/// A new thread or process that continues as this one, but for rax and the stack. No signal is sent when a
+/// process ends: see `rt_sigaction`.
+pub fn clone(frame: &Frame) -> CallResult {
+    let [flags, stack, parent_tid, child_tid, tls] = [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8];
+    // What lies above is for clone3.
+    let flags = u64::from(flags as u32);
+    let has = |flag| flags & flag != 0;
+    check_clone(flags)?;
     if has(CLONE_SETTLS) && tls >= user::USER_END {
         return Err(Errno::EPERM);
     }
@@ -65,6 +90,7 @@ fn thread(frame: &Frame, twin: Twin, parent_tid: u64) -> CallResult {
     let space = me.space_handle().expect("a program's thread has a space");
     thread.prepare_user_thread(&frame, space, fs_base);
     thread.clear_tid.store(twin.clear_tid, Relaxed);
+    thread.signals.set_blocked(me.signals.blocked());
     if process.is_ending() {
         // The process's end may not have seen the new thread.
         thread.exit_pending.store(1, Release);
@@ -88,8 +114,9 @@ pub fn exit_group(code: u64) -> CallResult {
 }
 
 /// Waits for children by number, or for any. There are no process groups; of the usage there is memory alone.
+/// No child is ever stopped, and all are of one kind.
 pub fn wait4(Arguments([number, status_at, options, usage_at, ..]): Arguments) -> CallResult {
-    if options & !WNOHANG != 0 {
+    if options & !(WNOHANG | WUNTRACED | WCONTINUED | __WALL) != 0 {
         return Err(Errno::EINVAL);
     }
     let children = match number as i32 {

@@ -1,6 +1,7 @@
 //! Calls about threads.
 
-use super::{Arguments, CallResult};
+use super::missing::{self, Part};
+use super::{Arguments, CallResult, time};
 use crate::arch::thread::Thread;
 use crate::arch::{Core, MACHINE, percpu, user};
 use crate::task::{process, sched};
@@ -34,6 +35,7 @@ pub fn arch_prctl(what: u64, value: u64) -> CallResult {
     const GET_FS: u64 = 0x1003;
     match what {
         SET_FS if value < user::USER_END => percpu::thread().set_fs_base(value),
+        SET_FS => return Err(Errno::EPERM),
         GET_FS => user::write(VirtAddr(value), &percpu::thread().fs_base().to_le_bytes())?,
         _ => return Err(Errno::EINVAL),
     }
@@ -79,7 +81,9 @@ pub fn sched_getaffinity(tid: u64, len: u64, at: u64) -> CallResult {
     Ok(8)
 }
 
-pub fn futex(Arguments([at, operation, value, timeout, ..]): Arguments) -> CallResult {
+/// A futex is found by its address in its space. Sets of wake-ups are all there are.
+pub fn futex(Arguments([at, operation, value, timeout, _, set]): Arguments) -> CallResult {
+    let is_wall = operation & FUTEX_CLOCK_REALTIME != 0;
     if !at.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
@@ -87,18 +91,33 @@ pub fn futex(Arguments([at, operation, value, timeout, ..]): Arguments) -> CallR
         return Err(Errno::EFAULT);
     }
     match operation & FUTEX_COMMAND {
-        FUTEX_WAIT => futex_wait(VirtAddr(at), value as u32, deadline(timeout)?),
-        FUTEX_WAKE => Ok(sched::wake(process::key(VirtAddr(at)), value.min(i32::MAX as u64) as u32).into()),
-        _ => Err(Errno::ENOSYS),
+        FUTEX_WAIT | FUTEX_WAKE | FUTEX_WAKE_BITSET if is_wall => Err(Errno::ENOSYS),
+        FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET if set as u32 == 0 => Err(Errno::EINVAL),
+        FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET if u64::from(set as u32) != FUTEX_BITSET_MATCH_ANY => {
+            Err(missing::refuse_part(Part::Futex))
+        }
+        FUTEX_WAIT => {
+            let until = deadline(timeout, |ns| Ok(Core::now_ns().saturating_add(ns)))?;
+            futex_wait(VirtAddr(at), value as u32, until)
+        }
+        FUTEX_WAIT_BITSET => {
+            let clock = if is_wall { CLOCK_REALTIME } else { CLOCK_MONOTONIC };
+            let until = deadline(timeout, |ns| time::moment_ns(clock, ns))?;
+            futex_wait(VirtAddr(at), value as u32, until)
+        }
+        FUTEX_WAKE | FUTEX_WAKE_BITSET => {
+            Ok(sched::wake(process::key(VirtAddr(at)), value.min(i32::MAX as u64) as u32).into())
+        }
+        _ => Err(missing::refuse_part(Part::Futex)),
     }
 }
 
-/// When a relative timeout has passed; `None` for never.
-fn deadline(timeout: u64) -> Result<Option<u64>, Errno> {
+/// When a timeout has passed that `moment` says of its nanoseconds; `None` for never.
+fn deadline(timeout: u64, moment: impl Fn(u64) -> Result<u64, Errno>) -> Result<Option<u64>, Errno> {
     if timeout == 0 {
         return Ok(None);
     }
-    Ok(Some(Core::now_ns().saturating_add(super::misc::duration_ns(timeout)?)))
+    moment(time::duration_ns(timeout)?).map(Some)
 }
 
 /// Sleeps while the word holds `expected`. The word is read once more under the lock of the waiters, where no

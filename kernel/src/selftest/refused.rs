@@ -6,6 +6,7 @@ use crate::arch::trap::Frame;
 use crate::arch::user;
 use crate::memory;
 use crate::task::program;
+use crate::task::signal::Action;
 use interleaf::space::Counter;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
@@ -48,6 +49,6 @@ fn refused(space: &SpaceHandle, base: VirtAddr, at: VirtAddr) -> Option<u64> {
     let before = counted();
     let mut frame = Frame::at_start(base, page(base, PAGES));
     (frame.r12, frame.r13) = (REFUSED, at.0);
-    program::run_first(space.clone(), &frame, (base.0 + HANDLER, 0))?;
+    program::run_first(space.clone(), &frame, Action::nested(base.0 + HANDLER))?;
     Some(counted() - before)
 }

@@ -12,6 +12,7 @@ use crate::arch::trap::Frame;
 use crate::arch::{Core, MACHINE, thread, user};
 use crate::memory;
 use crate::task::program;
+use crate::task::signal::Action;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use interleaf::machine::{Cpu, Machine};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
@@ -130,7 +131,7 @@ fn round(space: &SpaceHandle, base: VirtAddr) -> Option<Lap> {
     let run = || {
         let mut frame = Frame::at_start(base, page(base, PAGES));
         (frame.r12, frame.r13) = (CYCLES, words.0);
-        program::run_first(space.clone(), &frame, (0, 0));
+        program::run_first(space.clone(), &frame, Action::DEFAULT);
     };
     thread::run_all(&[&watch, &run], nr > 1);
     let (objects, took_ns) = (objects.load(Relaxed), took_ns.load(Relaxed));

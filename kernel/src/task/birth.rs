@@ -63,13 +63,18 @@ impl Places {
         self.process.cancel();
     }
 
-    /// Starts the child in `space`, as the twin of the running thread; its number.
-    fn start(self, frame: &Frame, twin: Twin, space: SpaceHandle) -> u32 {
+    /// Starts the child in `space`, as the twin of the running thread; its number. It has the alternate stack
+    /// if that `is_its_own` memory, or the caller waits.
+    fn start(self, frame: &Frame, twin: Twin, space: SpaceHandle, is_its_own: bool) -> u32 {
         let (Self { process, thread }, me) = (self, percpu::thread());
         let fs_base = twin.fs_base.unwrap_or(me.fs_base());
         process.set_space(space.id());
         thread.prepare_user_thread(&child_frame(frame, twin), space, fs_base);
         thread.clear_tid.store(twin.clear_tid, Relaxed);
+        thread.signals.set_blocked(me.signals.blocked());
+        if is_its_own {
+            thread.signals.set_stack(me.signals.stack());
+        }
         let number = process.start(thread);
         if process.is_ending() {
             // Ended before it began; `end` may have passed the thread by.
@@ -96,7 +101,7 @@ pub fn fork(frame: &Frame, twin: Twin) -> Result<u32, NoBirth> {
         // Linux ignores a failure to store the number.
         let _ = space.copy_to(VirtAddr(twin.set_tid), &number);
     }
-    Ok(places.start(frame, twin, space))
+    Ok(places.start(frame, twin, space, true))
 }
 
 /// A child in the space of the caller, which goes on when the child has ended, if it `waits`; its number.
@@ -110,7 +115,7 @@ pub fn vfork(frame: &Frame, twin: Twin, waits: bool) -> Result<u32, NoBirth> {
     if twin.set_tid != 0 {
         let _ = user::write(VirtAddr(twin.set_tid), &process.number().to_le_bytes());
     }
-    let number = places.start(frame, twin, space);
+    let number = places.start(frame, twin, space, waits);
     if waits {
         process.wait_for_end(number, || parent.is_ending());
     }

@@ -9,11 +9,12 @@
 //! The first process adopts orphans. When it ends, all others are ended, and waited for.
 
 use super::process::{
-    FAMILY, FREE, FamilyGuard, PROCESSES, Process, RESERVED, RUNNING, SIGKILL, Status, ZOMBIE, next_number,
+    FAMILY, FREE, FamilyGuard, PROCESSES, Process, RESERVED, RUNNING, Status, ZOMBIE, next_number,
 };
 use super::sched;
 use crate::arch::thread::Thread;
 use core::sync::atomic::Ordering::*;
+use interleaf_linux_abi::signal::SIGKILL;
 
 /// The children that wait4 looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +57,13 @@ impl Process {
         let process = PROCESSES.iter().find(|process| process.is(FREE))?;
         process.number.store(next_number(), Relaxed);
         process.parent.store(parent.map_or(0, Process::number), Relaxed);
-        process.set_handler(parent.map_or((0, 0), Process::handler));
         let Process { ending, alive, left_with, children_ended, .. } = process;
         for word in [ending, alive, left_with, children_ended] {
             word.store(0, Relaxed);
         }
         process.memory().reset();
         process.files().inherit(parent.map(Process::files));
+        process.actions().inherit(parent.map(Process::actions));
         process.step(RESERVED, &family);
         Some(process)
     }

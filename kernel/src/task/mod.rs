@@ -10,7 +10,7 @@
 //! | [`khugepaged`] | the thread that collapses base pages into huge ones |
 //! | [`files`] | a process's open files |
 //! | [`program`] | the program that the machine is booted for: loaded, run, recounted |
-//! | [`signal`] | exceptions and failed faults: SIGSEGV as a program may handle it, else the end |
+//! | [`signal`] | exceptions and refused faults: signals as a program handles them, else the end |
 //!
 //! A thread's stack and the switch from one to another are the machine's: `arch::thread`.
 #![forbid(unsafe_code)]

@@ -23,6 +23,7 @@ use crate::task::files::OpenFiles;
 use crate::task::khugepaged;
 use crate::task::resident::ResidentPeak;
 use crate::task::sched::{self, WaitKey};
+use crate::task::signal::Actions;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use interleaf::machine::Cpu;
 use interleaf::space::SpaceId;
@@ -39,8 +40,6 @@ pub(super) const ZOMBIE: u32 = 3;
 
 /// Set in [`Process::ending`] beside the status.
 const ENDING: u32 = 1 << 31;
-/// The signal that cannot be handled.
-pub const SIGKILL: u32 = 9;
 
 /// A process. Words without a comment are read by any thread, and stale at once.
 pub struct Process {
@@ -63,10 +62,6 @@ pub struct Process {
     /// Incremented when a child has ended; the process's threads in wait4 sleep on it. The increment releases
     /// the child's ZOMBIE to the acquiring load before `reap`.
     pub(super) children_ended: AtomicU32,
-    /// The handler of SIGSEGV and its restorer. Relaxed: set before the threads that may fault are started,
-    /// or by the thread itself.
-    handler: AtomicU64,
-    restorer: AtomicU64,
 }
 
 /// What a process has that its calls and faults seldom need, by its place in the table: the table's elements
@@ -76,13 +71,16 @@ struct Account {
     memory: ResidentPeak,
     /// Its open files.
     files: OpenFiles,
+    /// What it does about signals.
+    actions: Actions,
     /// The number of its space; stale once it has ended. Relaxed: whoever looks it up may find no space.
     space: AtomicU64,
 }
 
 impl Account {
     const fn new() -> Self {
-        Self { memory: ResidentPeak::new(), files: OpenFiles::new(), space: AtomicU64::new(0) }
+        let (memory, files, actions) = (ResidentPeak::new(), OpenFiles::new(), Actions::new());
+        Self { memory, files, actions, space: AtomicU64::new(0) }
     }
 }
 
@@ -147,8 +145,6 @@ impl Process {
             alive: AtomicU32::new(0),
             left_with: AtomicU32::new(0),
             children_ended: AtomicU32::new(0),
-            handler: AtomicU64::new(0),
-            restorer: AtomicU64::new(0),
         }
     }
 
@@ -188,6 +184,11 @@ impl Process {
         &ACCOUNTS[self.slot() as usize].files
     }
 
+    /// What it does about signals.
+    pub fn actions(&self) -> &'static Actions {
+        &ACCOUNTS[self.slot() as usize].actions
+    }
+
     /// The number of its space; stale at once. `None` where it does not run.
     pub(super) fn space_racy(&self) -> Option<SpaceId> {
         let id = SpaceId(ACCOUNTS[self.slot() as usize].space.load(Relaxed));
@@ -202,17 +203,6 @@ impl Process {
     /// Its resident memory, as far as it was counted.
     pub(super) fn memory(&self) -> &'static ResidentPeak {
         &ACCOUNTS[self.slot() as usize].memory
-    }
-
-    /// The handler of SIGSEGV and its restorer; 0 for none.
-    pub fn handler(&self) -> (u64, u64) {
-        (self.handler.load(Relaxed), self.restorer.load(Relaxed))
-    }
-
-    /// Installs a handler for SIGSEGV and its restorer; 0 for none.
-    pub fn set_handler(&self, (handler, restorer): (u64, u64)) {
-        self.restorer.store(restorer, Relaxed);
-        self.handler.store(handler, Relaxed);
     }
 
     /// Whether the process ends. Acquire: pairs with the exchange in `end_alone`; a thread that sees the end

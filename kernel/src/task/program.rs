@@ -5,6 +5,7 @@ use crate::arch::trap::Frame;
 use crate::arch::{MACHINE, percpu, thread, user};
 use crate::memory::{self, tables};
 use crate::task::process::Process;
+use crate::task::signal::Action;
 use crate::task::{family, khugepaged, sched};
 use interleaf::machine::Machine;
 use interleaf::space::{AddressSpace, Counter, Layout, MapRequest, Path, Place, Sharing, Totals};
@@ -15,6 +16,7 @@ use interleaf::vma::{HugePolicy, VmaFlags};
 use interleaf_kernel::core::options::Options;
 use interleaf_kernel::core::stack::StackImage;
 use interleaf_linux_abi::elf::{Program, Segment};
+use interleaf_linux_abi::signal::SIGSEGV;
 
 /// Why a program has no exit code of its own. A line on the console has said more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +54,8 @@ fn run_in(space: SpaceHandle, program: &Program<'_>, options: &Options<'_>) -> O
     let (before, flushes) = (vm.shootdown_stats(), vm.totals().get(Counter::TlbFlush));
     let loaded = spaces::in_space(&space, || load(&space, program, options));
     let thp_before = vm.totals();
-    let FirstProcess { code, peak_pages } = loaded.and_then(|frame| run_first(space, &frame, (0, 0)))?;
+    let FirstProcess { code, peak_pages } =
+        loaded.and_then(|frame| run_first(space, &frame, Action::DEFAULT))?;
     let flushes = vm.totals().get(Counter::TlbFlush) - flushes;
     let ShootdownStats { sent, lazy_entered, lazy_left, .. } = vm.shootdown_stats().since(&before);
     crate::println!(
@@ -96,11 +99,11 @@ pub struct FirstProcess {
 }
 
 /// Runs the first process, whose first thread begins in ring 3 with these registers, and waits for its last
-/// thread's end, and the end of all its descendants. `handler` is that of SIGSEGV and its
-/// restorer. `None` where there is no thread.
-pub fn run_first(space: SpaceHandle, frame: &Frame, handler: (u64, u64)) -> Option<FirstProcess> {
+/// thread's end, and the end of all its descendants. `on_segfault` is what it does about SIGSEGV. `None`
+/// where there is no thread.
+pub fn run_first(space: SpaceHandle, frame: &Frame, on_segfault: Action) -> Option<FirstProcess> {
     let process = Process::reserve(None)?;
-    process.set_handler(handler);
+    process.actions().set(SIGSEGV, on_segfault);
     let Some(thread) = sched::alloc_thread() else {
         process.cancel();
         return None;
@@ -139,8 +142,7 @@ fn load(space: &Space, program: &Program<'_>, options: &Options<'_>) -> Option<F
     Some(Frame::at_start(program.entry, image.start_addr()))
 }
 
-/// Maps a segment, fills it, and gives it its rights. Segments that share a page: the later one's rights hold
-/// for that page.
+/// Maps a segment, fills it, and gives it its rights.
 fn place(space: &Space, segment: &Segment<'_>) -> Result<(), &'static str> {
     let page = PAGE_SIZE as u64;
     let start = VirtAddr(segment.at.0 & !(page - 1));

@@ -1,4 +1,4 @@
-//! The programs that may run in ring 3: one static ELF file for x86-64, linked to fixed addresses.
+//! The programs that may run in ring 3: one static ELF file for x86-64, linked to fixed addresses or to any.
 //!
 //! The kernel checks the file itself, by the same code; this check reports in one line what is wrong before a
 //! machine is started.

@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 /// The programs for ring 3 in `kernel/programs`, each with what it demonstrates.
 pub const PROGRAMS: &[(&str, &str)] = &[
+    ("clocks", "Clocks show the time, sleeps last as long as they are asked to, and odd words are refused"),
     ("cost", "What the smallest operations cost, in ticks: a call, faults, unmapping"),
     ("dontneed", "MADV_DONTNEED of the same pages from two CPUs: whoever returns reads zero"),
     ("end", "Prints its words and ends with a code, or by a signal, as the first of them says"),
+    ("exceptions", "Exceptions and refused faults are signals with Linux's codes, addresses and error codes"),
     ("faults", "A page reads zero until it is written, and keeps what was written"),
     ("fork_storm", "Threads and their children fork, map, write and unmap, and know each page"),
     ("forks", "Parent and child each see their own memory; threads write while another forks; families end"),
@@ -25,6 +27,10 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("policy", "mbind answers as Linux does: modes, flags, holes and the order of checks"),
     ("pool", "Huge pages of the reserved pool: set aside, shared by a fork, a bus error without; counted"),
     ("protect", "What is not allowed ends in SIGSEGV at its address; what is allowed again works"),
+    (
+        "signals",
+        "Actions, masks and stacks of signals are kept as Linux keeps them, and handlers change contexts",
+    ),
     ("storm", "All CPUs map, write, protect, drop and unmap in one space, and check contents"),
     ("unmap_readers", "When munmap has returned, nobody reads the old pages"),
 ];

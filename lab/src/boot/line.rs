@@ -82,7 +82,7 @@ pub fn qemu_words(boot: &Boot) -> Vec<OsString> {
         ["-m", &memory],
         ["-display", "none"],
         ["-serial", "stdio"],
-        // The debug console, on port 0xe9: `outcome` says what comes there.
+        // The debug console, on port 0xe9: the kernel's lines.
         ["-debugcon", "file:/dev/stderr"],
         ["-device", "isa-debug-exit,iobase=0xf4,iosize=4"],
     ]

@@ -11,6 +11,10 @@
 //! | `outcome` | what a machine's last status means |
 //! | `count` | lines in which a program says what it counted |
 //!
+//! The program in ring 3 prints on the serial line, which is QEMU's standard output; the kernel prints on the
+//! debug console, which is its standard error stream. So what a program prints is a program's output and
+//! nothing else.
+//!
 //! `memory` reads sizes, `probe` finds out whether KVM runs a guest at all, and `run` starts the emulator,
 //! passes its console on and ends it when its time is up. Nothing here trusts the guest: a console may print
 //! anything, a machine may never end, a status may be any.
@@ -28,7 +32,7 @@ pub mod run;
 
 pub use memory::Memory;
 pub use outcome::Outcome;
-pub use run::{Run, captured, run};
+pub use run::{Console, Printed, Run, captured, run};
 
 use serde::Serialize;
 use std::path::PathBuf;

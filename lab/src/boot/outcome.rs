@@ -2,8 +2,8 @@
 //!
 //! The kernel ends the machine through QEMU's `isa-debug-exit` device: it writes a value `v`, and QEMU ends
 //! with status `v << 1 | 1`. That leaves seven bits, too few for an exit code, so the code goes another way:
-//! the kernel writes `exit code N` to the debug console, which is QEMU's standard error stream, and which no
-//! program in ring 3 can reach.
+//! the kernel's last line on the debug console is `exit code N`. That console is QEMU's standard error
+//! stream, has the kernel's other lines as well, and no program in ring 3 can reach it.
 //!
 //! | value | meaning |
 //! |---|---|
@@ -73,6 +73,12 @@ const PANIC: i32 = 0x7f;
 
 /// What the kernel writes to the debug console before the exit code.
 const CODE: &str = "exit code ";
+
+/// Whether a line has the exit code.
+pub fn is_exit_code(line: &[u8]) -> bool {
+    let digits = line.strip_prefix(CODE.as_bytes()).and_then(|rest| rest.strip_suffix(b"\n"));
+    digits.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+}
 
 impl Outcome {
     /// Reads QEMU's status, and what came on its standard error stream: the exit code, and messages of its

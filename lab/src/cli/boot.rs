@@ -2,7 +2,8 @@
 
 use super::huge::Huge;
 use crate::boot::{
-    self, Accel, Boot, CPUS, Clock, FaultPath, Memory, Outcome, Program, Start, count, elf, image, line,
+    self, Accel, Boot, CPUS, Clock, Console, FaultPath, Memory, Outcome, Printed, Program, Start, count, elf,
+    image, line,
 };
 use crate::error::Failure;
 use crate::measure::bench::report::figures_table;
@@ -76,6 +77,9 @@ pub struct Args {
     /// Load this plugin into the emulator, with its arguments
     #[arg(long, value_name = "FILE,KEY=VALUE")]
     plugin: Option<String>,
+    /// Print nothing of the kernel's, which goes to stderr: the program's output alone, and why a boot failed
+    #[arg(long, short)]
+    quiet: bool,
     /// The emulator, instead of the one in PATH
     #[arg(long, value_name = "FILE")]
     qemu: Option<PathBuf>,
@@ -98,8 +102,10 @@ struct Report {
     #[serde(flatten)]
     outcome: Outcome,
     seconds: f64,
-    /// What it printed, line by line.
-    console: Vec<String>,
+    /// What the program printed, line by line.
+    program: Vec<String>,
+    /// What the kernel printed, line by line.
+    kernel: Vec<String>,
 }
 
 /// Most seconds: a day.
@@ -111,7 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return counted(&args).map(|()| ExitCode::SUCCESS);
     }
     let boot = args.boot()?;
-    let outcome = if args.output.json { reported(&boot, args.output)? } else { streamed(&boot)? };
+    let outcome = if args.output.json { reported(&boot, args.output)? } else { streamed(&boot, args.quiet)? };
     outcome.code(boot.timeout_s).map(ExitCode::from).map_err(Failure::check)
 }
 
@@ -190,13 +196,17 @@ impl Args {
     }
 }
 
-/// The console goes to stdout as it comes.
-fn streamed(boot: &Boot) -> Result<Outcome, Failure> {
+/// What the program prints goes to stdout as it comes, and the kernel's lines go to stderr.
+fn streamed(boot: &Boot, is_quiet: bool) -> Result<Outcome, Failure> {
     let mut gone = false;
-    let run = boot::run(boot, |piece| {
+    let run = boot::run(boot, |console, piece| {
+        if console == Console::Kernel {
+            // A reader of the kernel's lines that has gone away misses them, and nothing else.
+            let _ = if is_quiet { Ok(()) } else { io::stderr().write_all(piece) };
+            return Ok(());
+        }
         let mut stdout = io::stdout().lock();
-        let text: Vec<u8> = piece.iter().copied().filter(|&byte| byte != b'\r').collect();
-        let written = stdout.write_all(&text).and_then(|()| stdout.flush());
+        let written = stdout.write_all(piece).and_then(|()| stdout.flush());
         gone = matches!(&written, Err(error) if error.kind() == ErrorKind::BrokenPipe);
         written
     });
@@ -207,9 +217,10 @@ fn streamed(boot: &Boot) -> Result<Outcome, Failure> {
     Ok(run.map_err(|e| started(boot, &e))?.outcome)
 }
 
-/// The console becomes a part of the report.
+/// The consoles become parts of the report.
 fn reported(boot: &Boot, output: Output) -> Result<Outcome, Failure> {
-    let (run, console) = boot::captured(boot).map_err(|e| started(boot, &e))?;
+    let (run, Printed { program, kernel }) = boot::captured(boot).map_err(|e| started(boot, &e))?;
+    let lines = |text: String| text.lines().map(str::to_string).collect();
     let report = Report {
         cpus: boot.cpus,
         memory_bytes: boot.memory.bytes(),
@@ -217,7 +228,8 @@ fn reported(boot: &Boot, output: Output) -> Result<Outcome, Failure> {
         command_line: line::kernel_line(boot),
         outcome: run.outcome.clone(),
         seconds: run.took.as_secs_f64(),
-        console: console.lines().map(str::to_string).collect(),
+        program: lines(program),
+        kernel: lines(kernel),
     };
     output.emit(&report, |_| String::new())?;
     Ok(run.outcome)
@@ -269,10 +281,10 @@ fn console_of_count(boot: &Boot, path: FaultPath, huge: Huge) -> Result<String, 
     }
     options.push("count".to_string());
     boot.options = options;
-    let (run, console) = boot::captured(&boot).map_err(|e| started(&boot, &e))?;
-    let last = console.lines().last().unwrap_or_default().trim();
+    let (run, printed) = boot::captured(&boot).map_err(|e| started(&boot, &e))?;
+    let last = printed.program.lines().last().unwrap_or_default().trim();
     match run.outcome.code(boot.timeout_s).map_err(Failure::check)? {
-        0 => Ok(console),
+        0 => Ok(printed.program),
         code => Err(Failure::check(format!("{} ended with {code}: {last}", count::PROGRAM))),
     }
 }

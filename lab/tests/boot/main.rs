@@ -50,14 +50,27 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn the_console_is_passed_on_and_the_programs_code_is_the_commands() {
+fn the_programs_bytes_are_passed_on_and_its_code_is_the_commands() {
     for code in [0, 1, 2, 42, 63, 128, 139, 255] {
-        let script = format!("printf 'hello\\r\\nfrom the guest'; {}", end_with(code));
+        let script = format!("printf 'hello\\r\\n\\0from the guest'; {}", end_with(code));
         let output = Bench::new("code", &script).boot(&[]);
         assert_eq!(output.status.code(), Some(code));
-        assert_eq!(output.stdout, b"hello\nfrom the guest");
+        assert_eq!(output.stdout, b"hello\r\n\0from the guest");
         assert_eq!(stderr(&output), "");
     }
+}
+
+#[test]
+fn the_kernels_lines_go_to_stderr_or_nowhere() {
+    let script = format!("echo >&2 booted; echo mine; echo >&2 ended; {}", end_with(0));
+    let bench = Bench::new("two", &script);
+    let output = bench.boot(&[]);
+    assert_eq!((output.stdout.as_slice(), stderr(&output).as_str()), (&b"mine\n"[..], "booted\nended\n"));
+    let output = bench.boot(&["--quiet"]);
+    assert_eq!((output.stdout.as_slice(), stderr(&output).as_str()), (&b"mine\n"[..], ""));
+    // Why a boot failed is said all the same.
+    let output = Bench::new("two", "echo >&2 PANIC; exit 255").boot(&["--quiet"]);
+    assert!(stderr(&output).contains("the kernel panicked") && stderr(&output).lines().count() == 1);
 }
 
 #[test]
@@ -78,7 +91,10 @@ fn a_machine_without_a_verdict_is_a_failure_with_its_reason() {
         let output = Bench::new("verdict", script).boot(&[]);
         assert_eq!(output.status.code(), Some(1), "{script}");
         let stderr = stderr(&output);
-        assert!(stderr.contains(reason) && stderr.lines().count() == 1, "{script}: {stderr}");
+        // What QEMU itself said is passed on, before the verdict.
+        let own = script.matches("echo >&2").count();
+        let last = stderr.lines().last().unwrap_or_default();
+        assert!(last.contains(reason) && stderr.lines().count() == 1 + own, "{script}: {stderr}");
     }
 }
 
@@ -127,13 +143,14 @@ fn json_is_one_object_with_its_names_however_the_machine_ended() {
     for (end, outcome) in
         [(end_with(7), "ended"), ("exit 255".into(), "panicked"), ("exit 0".into(), "no_verdict")]
     {
-        let bench = Bench::new("json", &format!("echo a; echo b; {end}"));
+        let bench = Bench::new("json", &format!("echo a; echo >&2 of the kernel; echo b; {end}"));
         let output = bench.boot(&["--json", "--cpus", "4", "--memory", "1G", "--path", "locked"]);
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["outcome"], outcome);
         assert_eq!((report["cpus"].as_u64(), report["memory_bytes"].as_u64()), (Some(4), Some(1 << 30)));
         assert_eq!((&report["accel"], &report["command_line"]), (&"tcg".into(), &"path=locked".into()));
-        assert_eq!(report["console"], serde_json::json!(["a", "b"]));
+        assert_eq!(report["program"], serde_json::json!(["a", "b"]));
+        assert_eq!(report["kernel"], serde_json::json!(["of the kernel"]));
         assert!(report["seconds"].is_number());
         assert_eq!(report.get("code").is_some(), outcome == "ended");
     }

@@ -36,7 +36,9 @@ fn a_static_program_says_what_goes_where() {
 fn what_cannot_run_is_refused_for_its_own_reason() {
     let refused = |bytes: &[u8]| Program::parse(bytes, END).unwrap_err();
     assert_eq!(refused(b"#!/bin/sh"), ElfError::NotElf);
-    assert_eq!(refused(&file(3, 0, 0x40_0000, 200, 200)), ElfError::NotStatic);
+    let mut interpreted = file(3, 0, 0x40_0000, 200, 0x3000);
+    interpreted[64] = INTERPRETER as u8;
+    assert_eq!(refused(&interpreted), ElfError::NotStatic);
     assert_eq!(refused(&file(1, 0, 0x40_0000, 200, 200)), ElfError::NoProgram);
     assert_eq!(refused(&file(2, 0, 0x40_0000, 200, 200)), ElfError::BadEntry);
     assert_eq!(refused(&file(2, 0, 0x40_0000, 201, 300)), ElfError::Truncated);
@@ -48,17 +50,57 @@ fn what_cannot_run_is_refused_for_its_own_reason() {
 }
 
 #[test]
-fn no_cut_or_flipped_byte_panics() {
-    let bytes = file(2, 0, 0x40_0000, 200, 0x3000);
-    for len in 0..bytes.len() {
-        let _ = Program::parse(&bytes[..len], END);
+fn a_program_that_may_lie_anywhere_lies_at_the_base() {
+    let mut bytes = file(3, 0, 0, 200, 0x3000);
+    bytes[24..32].copy_from_slice(&0x1234u64.to_le_bytes());
+    let program = Program::parse(&bytes, END).unwrap();
+    assert_eq!((program.entry.0, program.headers_at.0), (PIE_BASE + 0x1234, PIE_BASE + 64));
+    let segment = program.segments().next().unwrap();
+    assert_eq!((segment.at.0, program.end().0), (PIE_BASE, PIE_BASE + 0x3000));
+    // A larger alignment has it lie lower.
+    bytes[112..120].copy_from_slice(&(2u64 << 20).to_le_bytes());
+    let program = Program::parse(&bytes, END).unwrap();
+    assert_eq!(program.segments().next().unwrap().at.0, 0x5555_5540_0000);
+    let refused = |bytes: &[u8]| Program::parse(bytes, END).unwrap_err();
+    for alignment in [3u64, 0x3000, 1 << 63] {
+        bytes[112..120].copy_from_slice(&alignment.to_le_bytes());
+        assert_eq!(refused(&bytes), ElfError::BadSegment);
     }
-    for at in 0..120 {
-        for value in [0, 1, 0x7f, 0xff] {
+    assert_eq!(refused(&file(3, 0, u64::MAX - 0x1000, 200, 0x800)), ElfError::BadSegment);
+    let mut bytes = file(3, 0, 0, 200, 0x3000);
+    bytes[24..32].copy_from_slice(&u64::MAX.to_le_bytes());
+    assert_eq!(refused(&bytes), ElfError::BadEntry);
+}
+
+#[test]
+fn an_empty_segment_is_left_out() {
+    let mut bytes = file(2, 0, 0x40_0000, 200, 0x3000);
+    bytes.splice(120.., [0; 100]);
+    bytes[56] = 2;
+    bytes.copy_within(64..120, 120);
+    bytes[136..144].copy_from_slice(&0x40_3000u64.to_le_bytes());
+    let put = |bytes: &mut Vec<u8>, in_file: u64, in_memory: u64| {
+        bytes[152..160].copy_from_slice(&in_file.to_le_bytes());
+        bytes[160..168].copy_from_slice(&in_memory.to_le_bytes());
+    };
+    put(&mut bytes, 0, 0);
+    assert_eq!(Program::parse(&bytes, END).unwrap().segments().count(), 1);
+    put(&mut bytes, 0, 0x1000);
+    assert_eq!(Program::parse(&bytes, END).unwrap().segments().count(), 2);
+}
+
+#[test]
+fn no_cut_or_flipped_byte_panics() {
+    for bytes in [file(2, 0, 0x40_0000, 200, 0x3000), file(3, 0, 0x40_0000, 200, 0x3000)] {
+        for len in 0..bytes.len() {
+            let _ = Program::parse(&bytes[..len], END);
+        }
+        for (at, value) in (0..120).flat_map(|at| [0, 1, 0x7f, 0xff].map(|value| (at, value))) {
             let mut broken = bytes.clone();
             broken[at] = value;
             if let Ok(program) = Program::parse(&broken, END) {
-                assert!(program.segments().all(|segment| segment.bytes.len() as u64 <= segment.len_bytes));
+                let fits = |segment: Segment<'_>| segment.bytes.len() as u64 <= segment.len_bytes;
+                assert!(program.segments().all(fits) && program.end() <= END);
             }
         }
     }

@@ -10,10 +10,12 @@ mod entry;
 mod file;
 mod memory;
 mod process;
-mod signal;
+pub mod signal;
 #[cfg(metal)]
 mod string;
 mod thread;
+pub mod time;
+pub mod trap;
 
 pub use code::CodePage;
 pub use entry::Args;
@@ -35,12 +37,18 @@ pub struct Errno(pub i32);
 pub const ECHILD: Errno = Errno(10);
 /// Try again.
 pub const EAGAIN: Errno = Errno(11);
+/// Not permitted.
+pub const EPERM: Errno = Errno(1);
 /// Bad address.
 pub const EFAULT: Errno = Errno(14);
 /// No memory, or an address that is not mapped.
 pub const ENOMEM: Errno = Errno(12);
 /// A bad argument.
 pub const EINVAL: Errno = Errno(22);
+/// Not for this.
+pub const EOPNOTSUPP: Errno = Errno(95);
+/// The time is over.
+pub const ETIMEDOUT: Errno = Errno(110);
 /// No such system call.
 pub const ENOSYS: Errno = Errno(38);
 
@@ -53,22 +61,33 @@ mod nr {
     pub const MPROTECT: usize = 10;
     pub const MUNMAP: usize = 11;
     pub const BRK: usize = 12;
+    pub const POLL: usize = 7;
     pub const RT_SIGACTION: usize = 13;
+    pub const RT_SIGPROCMASK: usize = 14;
+    pub const RT_SIGRETURN: usize = 15;
     pub const SCHED_YIELD: usize = 24;
     pub const MINCORE: usize = 27;
     pub const MADVISE: usize = 28;
+    pub const NANOSLEEP: usize = 35;
     pub const GETPID: usize = 39;
+    pub const CLONE: usize = 56;
     pub const FORK: usize = 57;
     pub const EXIT: usize = 60;
     pub const WAIT4: usize = 61;
+    pub const GETTIMEOFDAY: usize = 96;
     pub const GETRUSAGE: usize = 98;
+    pub const SYSINFO: usize = 99;
     pub const GETUID: usize = 102;
     pub const GETPPID: usize = 110;
+    pub const SIGALTSTACK: usize = 131;
     pub const PRCTL: usize = 157;
     pub const GETTID: usize = 186;
+    pub const TIME: usize = 201;
     pub const FUTEX: usize = 202;
     pub const SCHED_SETAFFINITY: usize = 203;
     pub const SCHED_GETAFFINITY: usize = 204;
+    pub const CLOCK_GETTIME: usize = 228;
+    pub const CLOCK_NANOSLEEP: usize = 230;
     pub const EXIT_GROUP: usize = 231;
     pub const MBIND: usize = 237;
     pub const OPENAT: usize = 257;
