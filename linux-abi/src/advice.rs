@@ -27,6 +27,7 @@ numbers! {
     SEQUENTIAL = MADV_SEQUENTIAL, Advice::Flag(FlagAdvice::Sequential);
     WILLNEED = MADV_WILLNEED, Advice::WillNeed;
     DONTNEED = MADV_DONTNEED, Advice::DontNeed;
+    DONTNEED_LOCKED = MADV_DONTNEED_LOCKED, Advice::DontNeedLocked;
     FREE = MADV_FREE, Advice::Free;
     DONTFORK = MADV_DONTFORK, Advice::Flag(FlagAdvice::DontFork);
     DOFORK = MADV_DOFORK, Advice::Flag(FlagAdvice::DoFork);

@@ -1,4 +1,5 @@
-//! The memory calls: untrusted words in, errors in Linux's order out.
+//! The memory calls: untrusted words in, errors in Linux's order out. A call takes each word as wide as Linux
+//! reads it. docs/design/arguments.md lists what checks each.
 
 use crate::advice::advice;
 use crate::policy::{misplaced, policy};
@@ -32,7 +33,8 @@ pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequ
     wanted.set(VmaFlags::NO_HUGE_PAGE, flags.contains(MapFlags::STACK));
     let kind = flags & MapFlags::TYPE;
     let sharing = if kind == MapFlags::SHARED { Sharing::Shared } else { Sharing::Private };
-    let populate = flags.contains(MapFlags::POPULATE);
+    // Linux: together the two make nothing present.
+    let populate = flags & (MapFlags::POPULATE | MapFlags::NONBLOCK) == MapFlags::POPULATE;
     let request = MapRequest { place, len_bytes, flags: wanted, sharing, populate };
     (request, kind == MapFlags::SHARED || kind == MapFlags::PRIVATE)
 }
@@ -52,21 +54,27 @@ const fn huge_page_size(flags: MapFlags) -> Option<PageSize> {
     }
 }
 
-/// `mmap(addr, len, prot, flags, -1, 0)`.
+/// Where MAP_ABOVE4G begins.
+const ABOVE: VirtAddr = VirtAddr(1 << 32);
+
+/// `mmap(addr, len, prot, flags, fd, offset)`, its words as registers hold them. There are no files: `fd`
+/// matters to none but them, and the offset must be one of a page all the same.
 ///
 /// # Errors
-/// [`Errno::EBADF`] where the flags ask for a file; [`Errno::EOPNOTSUPP`] for a mapping that grows down, and
-/// [`Errno::EPERM`] for locked memory, which are refused rather than ignored; else as [`AddressSpace::map`],
-/// or [`AddressSpace::map_huge_pool`], and [`Errno::EINVAL`] where they say neither shared nor private, or
-/// huge pages of a size that there is not.
+/// [`Errno::EINVAL`] for an offset inside of a page; [`Errno::EBADF`] where the flags ask for a file;
+/// [`Errno::EOPNOTSUPP`] for a mapping that grows down, and [`Errno::EPERM`] for locked memory, which are
+/// refused rather than ignored; else as [`AddressSpace::map`], or [`AddressSpace::map_huge_pool`], and
+/// [`Errno::EINVAL`] where they say neither shared nor private, or huge pages of a size that there is not.
 #[inline]
 pub fn mmap<M: Machine>(
     space: &AddressSpace<'_, M>,
-    addr: u64,
-    len_bytes: u64,
-    prot: u32,
-    flags: u32,
+    [addr, len_bytes, prot, flags, _fd, offset]: [u64; 6],
 ) -> Result<VirtAddr, Errno> {
+    if !offset.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    // Linux reads no flag and no right above these.
+    let (prot, flags) = (prot as u32, flags as u32);
     let asked = MapFlags::from_bits_retain(flags);
     if !asked.contains(MapFlags::ANONYMOUS) {
         return Err(Errno::EBADF);
@@ -84,7 +92,30 @@ pub fn mmap<M: Machine>(
         space.choose_place(&request)?;
         return Err(Errno::EINVAL);
     }
-    Ok(space.map(&request)?)
+    let start = space.map(&request)?;
+    if asked.contains(MapFlags::ABOVE4G) && start < ABOVE {
+        return keep_if_granted(space, &request, start);
+    }
+    Ok(start)
+}
+
+/// Of MAP_ABOVE4G: what lies below was found by the last search, that of the lowest addresses, so there is no
+/// room above. A hint is granted wherever it lies.
+#[cold]
+fn keep_if_granted<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    request: &MapRequest,
+    start: VirtAddr,
+) -> Result<VirtAddr, Errno> {
+    let hint = match request.place {
+        Place::Hint(hint) | Place::Low(hint) => space.layout().areas.hint(hint),
+        _ => return Ok(start),
+    };
+    if hint != Some(start.vpn()) {
+        space.unmap(start, request.len_bytes)?;
+        return Err(Errno::ENOMEM);
+    }
+    Ok(start)
 }
 
 /// `munmap(addr, len)`.
@@ -96,7 +127,8 @@ pub fn munmap<M: Machine>(space: &AddressSpace<'_, M>, addr: u64, len_bytes: u64
     Ok(space.unmap(VirtAddr(addr), len_bytes)?)
 }
 
-/// `mprotect(addr, len, prot)`.
+/// `mprotect(addr, len, prot)`, with rights as wide as Linux reads them: a bit above the known ones is an
+/// unknown right.
 ///
 /// # Errors
 /// As [`AddressSpace::protect`]; and [`Errno::EINVAL`] for unknown rights, or `PROT_GROWSDOWN` and
@@ -105,11 +137,11 @@ pub fn mprotect<M: Machine>(
     space: &AddressSpace<'_, M>,
     addr: u64,
     len_bytes: u64,
-    prot: u32,
+    prot: u64,
 ) -> Result<(), Errno> {
     const GROWS: Prot = Prot::GROWSDOWN.union(Prot::GROWSUP);
     const KNOWN: Prot = GROWS.union(Prot::SEM).union(Prot::READ).union(Prot::WRITE).union(Prot::EXEC);
-    let prot = Prot::from_bits_retain(prot);
+    let (prot, above) = (Prot::from_bits_retain(prot as u32), prot >> u32::BITS);
     if prot.contains(GROWS) || !addr.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
@@ -118,7 +150,7 @@ pub fn mprotect<M: Machine>(
     }
     let rounded = len_bytes.checked_next_multiple_of(PAGE);
     rounded.and_then(|len| addr.checked_add(len)).ok_or(Errno::ENOMEM)?;
-    if !KNOWN.contains(prot) {
+    if !KNOWN.contains(prot) || above != 0 {
         return Err(Errno::EINVAL);
     }
     if prot.intersects(GROWS) {

@@ -35,6 +35,8 @@ bitflags::bitflags! {
         const ANONYMOUS = raw::MAP_ANONYMOUS;
         /// Between 1 and 2 GiB (`MAP_32BIT`).
         const LOW = raw::MAP_32BIT;
+        /// At 4 GiB or above, but for a hint that is free (`MAP_ABOVE4G`).
+        const ABOVE4G = raw::MAP_ABOVE4G;
         /// A stack: the mapping grows down.
         const GROWSDOWN = raw::MAP_GROWSDOWN;
         /// All of it is locked in memory.
@@ -43,6 +45,8 @@ bitflags::bitflags! {
         const NORESERVE = raw::MAP_NORESERVE;
         /// All of it is made present at once.
         const POPULATE = raw::MAP_POPULATE;
+        /// With POPULATE: nothing is made present.
+        const NONBLOCK = raw::MAP_NONBLOCK;
         /// Meant for a stack: no huge pages.
         const STACK = raw::MAP_STACK;
         /// Of reserved huge pages.

@@ -15,8 +15,8 @@ fn with_space<R>(f: impl FnOnce(&Space) -> R) -> R {
     percpu::thread().with_space(|space| f(space.expect("a program's thread has a space")))
 }
 
-pub fn mmap(Arguments([addr, len, prot, flags, ..]): Arguments) -> CallResult {
-    Ok(with_space(|space| linux::mmap(space, addr, len, prot as u32, flags as u32))?.0)
+pub fn mmap(Arguments(words): Arguments) -> CallResult {
+    Ok(with_space(|space| linux::mmap(space, words))?.0)
 }
 
 pub fn munmap(addr: u64, len: u64) -> CallResult {
@@ -24,12 +24,12 @@ pub fn munmap(addr: u64, len: u64) -> CallResult {
 }
 
 pub fn mprotect(addr: u64, len: u64, prot: u64) -> CallResult {
-    with_space(|space| linux::mprotect(space, addr, len, prot as u32)).map(|()| 0)
+    with_space(|space| linux::mprotect(space, addr, len, prot)).map(|()| 0)
 }
 
 pub fn madvise(addr: u64, len: u64, advice: u64) -> CallResult {
-    if matches!(advice as i32, linux::advice::DONTNEED | linux::advice::FREE) && len >= PageSize::Huge.bytes()
-    {
+    use linux::advice::{DONTNEED, DONTNEED_LOCKED, FREE};
+    if matches!(advice as i32, DONTNEED | DONTNEED_LOCKED | FREE) && len >= PageSize::Huge.bytes() {
         // What goes was resident until now.
         process::current().count_resident();
     }

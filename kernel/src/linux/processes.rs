@@ -79,7 +79,7 @@ pub fn clone(frame: &Frame) -> CallResult {
 /// A new thread of the process.
 fn thread(frame: &Frame, twin: Twin, parent_tid: u64) -> CallResult {
     let (me, process) = (percpu::thread(), process::current());
-    let thread = sched::alloc_thread().ok_or(Errno::EAGAIN)?;
+    let thread = sched::alloc_thread()?;
     let number = process.add_thread(thread);
     for at in [parent_tid, twin.set_tid] {
         // As above.

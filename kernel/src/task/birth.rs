@@ -31,12 +31,12 @@ pub struct Twin {
     pub clear_tid: u64,
 }
 
-/// Why there is no child.
+/// Why there is no child, or no thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoBirth {
     /// Too many processes or threads.
     TooMany,
-    /// No memory for its space.
+    /// No memory for its space or its stack.
     NoMemory,
 }
 
@@ -47,15 +47,10 @@ struct Places {
 }
 
 impl Places {
-    fn reserve() -> Option<Self> {
-        let process = Process::reserve(Some(process::current()))?;
-        match sched::alloc_thread() {
-            Some(thread) => Some(Self { process, thread }),
-            None => {
-                process.cancel();
-                None
-            }
-        }
+    fn reserve() -> Result<Self, NoBirth> {
+        let process = Process::reserve(Some(process::current())).ok_or(NoBirth::TooMany)?;
+        let thread = sched::alloc_thread().inspect_err(|_| process.cancel())?;
+        Ok(Self { process, thread })
     }
 
     fn cancel(self) {
@@ -90,7 +85,7 @@ impl Places {
 /// # Errors
 /// Where it cannot be made: then nothing has changed.
 pub fn fork(frame: &Frame, twin: Twin) -> Result<u32, NoBirth> {
-    let places = Places::reserve().ok_or(NoBirth::TooMany)?;
+    let places = Places::reserve()?;
     let forked = percpu::thread().with_space(|space| space.expect("a program's thread has a space").fork());
     let Ok(space) = forked.and_then(|space| memory::spaces().insert(space)) else {
         places.cancel();
@@ -109,7 +104,7 @@ pub fn fork(frame: &Frame, twin: Twin) -> Result<u32, NoBirth> {
 /// # Errors
 /// As [`fork`].
 pub fn vfork(frame: &Frame, twin: Twin, waits: bool) -> Result<u32, NoBirth> {
-    let places = Places::reserve().ok_or(NoBirth::TooMany)?;
+    let places = Places::reserve()?;
     let (process, parent) = (places.process, process::current());
     let space = percpu::thread().space_handle().expect("a program's thread has a space");
     if twin.set_tid != 0 {

@@ -104,7 +104,7 @@ pub struct FirstProcess {
 pub fn run_first(space: SpaceHandle, frame: &Frame, on_segfault: Action) -> Option<FirstProcess> {
     let process = Process::reserve(None)?;
     process.actions().set(SIGSEGV, on_segfault);
-    let Some(thread) = sched::alloc_thread() else {
+    let Ok(thread) = sched::alloc_thread() else {
         process.cancel();
         return None;
     };

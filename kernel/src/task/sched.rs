@@ -26,6 +26,7 @@
 //! [`MAX_THREADS`] numbers: behind the library's last lock, because the library wakes sleepers while it holds
 //! its own.
 
+use super::birth::NoBirth;
 use crate::arch::apic::{self, Vector};
 use crate::arch::cpu::{InterruptsOff, PreemptOff};
 use crate::arch::percpu;
@@ -279,16 +280,16 @@ fn make_ready(thread: &Thread) {
 }
 
 /// Allocates a thread and maps its stack. `None` where there is no thread or no memory.
-pub fn alloc_thread() -> Option<&'static Thread> {
+pub fn alloc_thread() -> Result<&'static Thread, NoBirth> {
     // Acquire: pairs with each store of FREE.
     let free = |thread: &&Thread| thread.state.compare_exchange(FREE, BLOCKING, AcqRel, Relaxed).is_ok();
-    let thread = Thread::all()[thread::BOOT_THREAD + 1..].iter().find(free)?;
+    let thread = Thread::all()[thread::BOOT_THREAD + 1..].iter().find(free).ok_or(NoBirth::TooMany)?;
     thread.ended.store(0, Relaxed);
     if tables::map_stack(thread.index()).is_none() {
         thread.state.store(FREE, Release);
-        return None;
+        return Err(NoBirth::NoMemory);
     }
-    Some(thread)
+    Ok(thread)
 }
 
 /// Gives back a thread that was allocated and not prepared.
@@ -320,7 +321,7 @@ fn spawn_with(
     affinity: u64,
     is_idle_priority: bool,
 ) -> Option<&'static Thread> {
-    let thread = alloc_thread()?;
+    let thread = alloc_thread().ok()?;
     thread.is_idle_priority.store(is_idle_priority, Relaxed);
     thread.prepare_kernel_thread(function, 0);
     start(thread, affinity);

@@ -6,7 +6,7 @@
 //! state that it left. Numbers are those of Linux x86-64, taken as they come: unaligned, overflowing and
 //! senseless arguments are part of the language.
 
-pub use interleaf_linux_abi::{Errno, MapFlags, Prot, advice};
+pub use interleaf_linux_abi::{Errno, MapFlags, Prot, advice, number};
 use std::fmt;
 
 /// Bytes in a page.
@@ -27,6 +27,14 @@ pub enum Call {
         prot: Prot,
         /// Kind and manner.
         flags: MapFlags,
+    },
+    /// `mmap`, `mprotect` or `madvise` by its number, with all words as registers hold them: also those and the
+    /// bits for which the calls beside it have no place.
+    Words {
+        /// The number of the system call.
+        number: u64,
+        /// What the registers hold.
+        words: [u64; 6],
     },
     /// `munmap(addr, len)`.
     Munmap {
@@ -90,6 +98,25 @@ pub enum Call {
         /// What.
         value: u8,
     },
+}
+
+impl Call {
+    /// The call that [`Words`](Self::Words) of this number make where no word has more than the call reads;
+    /// itself for any other.
+    #[must_use]
+    pub fn plain(self) -> Self {
+        let Self::Words { number, words: [addr, len, third, fourth, ..] } = self else { return self };
+        match number {
+            number::MMAP => Self::Mmap {
+                hint: addr,
+                len,
+                prot: Prot::from_bits_retain(third as u32),
+                flags: MapFlags::from_bits_retain(fourth as u32),
+            },
+            number::MPROTECT => Self::Mprotect { addr, len, prot: Prot::from_bits_retain(third as u32) },
+            _ => Self::Madvise { addr, len, advice: third as i32 },
+        }
+    }
 }
 
 /// Why an access was answered with SIGSEGV.
@@ -257,6 +284,11 @@ impl fmt::Display for Call {
         match *self {
             Self::Mmap { hint, len, prot, flags } => {
                 write!(f, "mmap({hint:#x}, {len:#x}, {}, {});", flag_names(prot), flag_names(flags))
+            }
+            Self::Words { number, words } => {
+                let name = interleaf_linux_abi::call_name(number).unwrap_or("?");
+                let words = words.map(|word| format!("{word:#x}"));
+                write!(f, "{name}({});", words.join(", "))
             }
             Self::Munmap { addr, len } => write!(f, "munmap({addr:#x}, {len:#x});"),
             Self::Mprotect { addr, len, prot } => {

@@ -100,6 +100,7 @@ fn simpler(call: &Call) -> Vec<Call> {
             shorter.chain((flags != 0).then_some(Call::Mbind { addr, len, mode, nodes, flags: 0 })).collect()
         }
         Call::Mincore { addr, len } => lens(len).map(|len| Call::Mincore { addr, len }).collect(),
+        Call::Words { .. } => vec![call.plain()],
         Call::Brk { .. } | Call::Read { .. } | Call::Write { .. } => Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! Memory calls executed by the library, on an address space that the calling CPU runs.
 
-use super::calls::{Call, CallResult, Errno, PAGE, Segv};
+use super::calls::{Call, CallResult, Errno, PAGE, Segv, number};
 use interleaf::frame::Kind;
 use interleaf::machine::{Format, Machine};
 use interleaf::space::{AddressSpace, Error, Fault, FaultError};
@@ -63,11 +63,13 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
         let space = self.space;
         match *call {
             Call::Mmap { hint, len, prot, flags } => {
-                value(linux::mmap(space, hint, len, prot.bits(), flags.bits()).map(|addr| addr.0))
+                let words = [hint, len, prot.bits().into(), flags.bits().into(), u64::MAX, 0];
+                value(linux::mmap(space, words).map(|addr| addr.0))
             }
+            Call::Words { number, words } => value(self.words(number, words)),
             Call::Munmap { addr, len } => value(linux::munmap(space, addr, len).map(|()| 0)),
             Call::Mprotect { addr, len, prot } => {
-                value(linux::mprotect(space, addr, len, prot.bits()).map(|()| 0))
+                value(linux::mprotect(space, addr, len, prot.bits().into()).map(|()| 0))
             }
             Call::Madvise { addr, len, advice } => {
                 value(linux::madvise(space, addr, len, advice).map(|()| 0))
@@ -79,6 +81,16 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             Call::Mincore { addr, len } => self.mincore(addr, len),
             Call::Read { addr } => self.access(addr, Access::Read, None),
             Call::Write { addr, value } => self.access(addr, Access::Write, Some(value)),
+        }
+    }
+
+    fn words(&self, number: u64, words: [u64; 6]) -> Result<u64, Errno> {
+        let [addr, len, third, ..] = words;
+        match number {
+            number::MMAP => linux::mmap(self.space, words).map(|addr| addr.0),
+            number::MPROTECT => linux::mprotect(self.space, addr, len, third).map(|()| 0),
+            number::MADVISE => linux::madvise(self.space, addr, len, third as i32).map(|()| 0),
+            _ => Err(Errno::ENOSYS),
         }
     }
 

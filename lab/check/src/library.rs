@@ -74,7 +74,7 @@ pub(crate) fn layout_of(setting: &Setting) -> Layout {
         },
         heap_start: VirtAddr(setting.start_brk),
         max_mappings: setting.max_mappings - setting.foreign_mappings,
-        max_commit_pages: setting.memory_pages,
+        max_commit_pages: Some(setting.memory_pages),
     }
 }
 

@@ -287,6 +287,7 @@ pub(super) fn step(call: &Call, slot: u64) -> Step {
         Call::Mmap { hint, len, prot, flags } => {
             Step::Map { hint, len, prot: prot.bits(), flags: flags.bits() }
         }
+        Call::Words { number, words } => Step::Words { number, words },
         Call::Munmap { addr, len } => Step::Unmap { addr, len },
         Call::Mprotect { addr, len, prot } => Step::Protect { addr, len, prot: prot.bits() },
         Call::Madvise { addr, len, advice } => Step::Advise { addr, len, advice },

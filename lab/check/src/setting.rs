@@ -14,7 +14,7 @@
 //! The arena, the last pages of the main window, is where most calls go, and where Linux puts what it may
 //! place freely.
 
-use super::calls::{Call, HUGE_BYTES, MapFlags, PAGE, advice};
+use super::calls::{Call, HUGE_BYTES, MapFlags, PAGE, advice, number};
 use super::huge_rules::HugeSetting;
 use interleaf::vma::HugePolicy;
 use std::ops::Range;
@@ -42,21 +42,10 @@ pub struct Setting {
     pub start_brk: u64,
     /// The two windows, upwards.
     pub windows: [Range<u64>; 2],
-    /// What a change leaves that is refused for a limit.
-    pub refused: RefusedChange,
     /// Which zero pages are resident in a child.
     pub zero_pages: InheritedZeroPages,
     /// Huge pages.
     pub huge: HugeSetting,
-}
-
-/// What a change leaves that is refused for lack of memory or because there are too many mappings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefusedChange {
-    /// Linux: an end that was split off stays so, and a refused shared MAP_FIXED leaves a hole.
-    LeavesSplits,
-    /// The library: nothing has changed.
-    ChangesNothing,
 }
 
 /// Which zero pages, of those that a process has read, are resident in its child.
@@ -92,7 +81,6 @@ impl Default for Setting {
             foreign_mappings: 0,
             start_brk: 17 * TIB - 40 * PAGE,
             windows: [0x4200_0000..0x4300_0000, 16 * TIB..17 * TIB],
-            refused: RefusedChange::LeavesSplits,
             zero_pages: InheritedZeroPages::BesideCopies,
             huge: HugeSetting::linux(HugePolicy::Never),
         }
@@ -134,6 +122,11 @@ impl Setting {
     #[must_use]
     pub fn admits(&self, call: &Call) -> bool {
         match *call {
+            // Of a file that is open nothing is known.
+            Call::Words { number, words: [.., flags, _, _] } if number == number::MMAP => {
+                flags & u64::from(MapFlags::ANONYMOUS.bits()) != 0 && self.admits(&call.plain())
+            }
+            Call::Words { .. } => self.admits(&call.plain()),
             Call::Mmap { hint, len, flags, .. } => {
                 let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
                 let tame = !flags.contains(MapFlags::POPULATE) || len <= MANY_PAGES * PAGE;

@@ -1,14 +1,13 @@
 //! What is done for a call: the library's own, the nearest that it has, or nothing.
 
-use super::locked::Locked;
 use super::refusals::granted_refusal;
 use super::step::{Act, STAND_IN, Way, round_up};
-use super::unbuilt::{DONTNEED_LOCKED, GUARD_INSTALL};
+use super::unbuilt::GUARD_INSTALL;
 use crate::trace::{Call, Sys};
 use interleaf::space::{MapRequest, Place, Sharing};
 use interleaf::units::VirtAddr;
 use interleaf::vma::VmaFlags;
-use interleaf_linux_abi::{Errno, MapFlags, advice, map_request};
+use interleaf_linux_abi::{MapFlags, advice, map_request};
 
 /// The longest mapping that is replayed: all of user space with tables of four levels.
 const MAPPED_MOST_BYTES: u64 = 1 << 47;
@@ -29,7 +28,7 @@ pub fn check_length(call: &Call, result: i64) -> Result<(), String> {
 }
 
 /// What is done for a call that returned `result`.
-pub fn act(call: &Call, result: i64, locked: &Locked) -> (Act, Way) {
+pub fn act(call: &Call, result: i64) -> (Act, Way) {
     let [addr, len, third, fourth, fifth, _] = call.args;
     let failed = result < 0;
     match call.sys {
@@ -44,17 +43,15 @@ pub fn act(call: &Call, result: i64, locked: &Locked) -> (Act, Way) {
             (Act::StandIn(MapRequest { place, ..MapRequest::anonymous(len) }), Way::Imposed)
         }
         Sys::Munmap => (Act::Munmap { addr, len }, Way::Carried),
-        Sys::Mprotect => (Act::Mprotect { addr, len, prot: third as u32 }, Way::Carried),
-        Sys::PkeyMprotect if !failed => (Act::Mprotect { addr, len, prot: third as u32 }, Way::Imposed),
-        // Locked memory keeps its pages, which Linux says; the library locks none.
-        Sys::Madvise if result == EINVAL && locked.overlaps(addr, len) => (Act::Nothing, Way::Imposed),
+        Sys::Mprotect => (Act::Mprotect { addr, len, prot: third }, Way::Carried),
+        Sys::PkeyMprotect if !failed => (Act::Mprotect { addr, len, prot: third }, Way::Imposed),
         // Whether it is refused depends on the blocks that were free, and on pages that no event tells.
         Sys::Madvise if third as i32 == advice::COLLAPSE && failed => (Act::Nothing, Way::Left),
         Sys::Madvise if third as i32 == advice::COLLAPSE => {
             (Act::Madvise { addr, len, advice: advice::COLLAPSE }, Way::Imposed)
         }
-        // Guards are followed; what is left of the call is that the pages go. The library locks none.
-        Sys::Madvise if [GUARD_INSTALL, DONTNEED_LOCKED].contains(&(third as i32)) && !failed => {
+        // Guards are followed; what is left of the call is that the pages go.
+        Sys::Madvise if third as i32 == GUARD_INSTALL && !failed => {
             (Act::Madvise { addr, len, advice: advice::DONTNEED }, Way::Imposed)
         }
         Sys::Madvise if advice::advice(third as i32).is_some() => {
@@ -72,8 +69,6 @@ pub fn act(call: &Call, result: i64, locked: &Locked) -> (Act, Way) {
         _ => (Act::Nothing, Way::Left),
     }
 }
-
-const EINVAL: i64 = Errno::EINVAL.as_return_value();
 
 /// Whether a call was ended by a signal before it did anything: EINTR, or a number that the program does not
 /// see since the call is made again (ERESTARTSYS and its kin).
@@ -98,19 +93,19 @@ const DROPPABLE: u32 = 8;
 
 /// mmap without a file. What is not built is imposed by the nearest mapping there is.
 fn map_anonymous(call: &Call, result: i64) -> (Act, Way) {
-    let [addr, len, prot, flags, ..] = call.args;
+    let [addr, len, prot, flags, _, offset] = call.args;
     let (prot, word) = (prot as u32, flags as u32);
     let flags = MapFlags::from_bits_retain(word);
     let is_droppable = word & MapFlags::TYPE.bits() == DROPPABLE;
     if !flags.intersects(UNBUILT) && !is_droppable {
-        return (Act::Mmap { addr, len, prot, flags: word }, Way::Carried);
+        return (Act::Mmap { addr, len, prot, flags: word, offset }, Way::Carried);
     }
     if result < 0 {
         return (Act::Nothing, Way::Left);
     }
     if !is_droppable && flags & UNBUILT == MapFlags::LOCKED {
         let flags = (flags - MapFlags::LOCKED) | MapFlags::POPULATE;
-        return (Act::Mmap { addr, len, prot, flags: flags.bits() }, Way::Imposed);
+        return (Act::Mmap { addr, len, prot, flags: flags.bits(), offset }, Way::Imposed);
     }
     let private = if is_droppable { (word & !DROPPABLE) | MapFlags::PRIVATE.bits() } else { word };
     let (mut request, _) = map_request(addr, len, prot, private);

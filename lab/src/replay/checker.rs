@@ -31,7 +31,7 @@ pub struct Checker<'a> {
     pub(super) signalled: Signalled,
     /// The thread that faulted last on each page, and when.
     pub(super) last_fault: HashMap<Vpn, (u32, u64)>,
-    forks: ForkWindows,
+    pub(super) forks: ForkWindows,
     /// Pages on which other threads faulted while a fork of this life, or the one that made it, was going on.
     pub(super) during_forks: HashSet<Vpn>,
     /// Calls that move memory, by time.

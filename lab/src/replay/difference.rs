@@ -52,6 +52,7 @@ kinds! {
     MeanwhileFault true "a fault on a page whose mapping another thread was changing at the same time",
     OtherThread true "a page for which another thread had taken a fault just before",
     DuringFork true "a page on which another thread faulted while a fork was under way",
+    RefusedFork true "a store to a page from which a fork that Linux refused had taken the right to write",
     ForkedZero true "a zero page that our fork copied; Linux's copies none of a mapping that was not written",
     KernelRefused true "a fault in the kernel that made a call fail",
     KernelRetried true "a fault that the kernel took twice: the first time it could not wait",

@@ -4,7 +4,7 @@ use super::checker::Checker;
 use super::judge;
 use super::player::Player;
 use super::step::{CallStep, Way, pages};
-use super::unbuilt::{DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE};
+use super::unbuilt::{GUARD_INSTALL, GUARD_REMOVE};
 use crate::trace::{Kind as EventKind, Sys};
 use interleaf::units::{PAGE_SIZE, Rights, VirtAddr};
 use interleaf_linux_abi::{MREMAP_DONTUNMAP, advice};
@@ -78,7 +78,7 @@ impl Checker<'_> {
 /// Whether advice that is not built may do something to pages that no rule here follows: merge, reclaim or
 /// poison them.
 fn is_of_unknown_effect(number: i32) -> bool {
-    advice::advice(number).is_none() && ![GUARD_INSTALL, GUARD_REMOVE, DONTNEED_LOCKED].contains(&number)
+    advice::advice(number).is_none() && ![GUARD_INSTALL, GUARD_REMOVE].contains(&number)
 }
 
 /// From the start of the first mapping with pages of a range to the end of the last.

@@ -5,7 +5,7 @@ use super::difference::DifferenceKind as Kind;
 use super::player::Player;
 use super::step::{Act, Bar, CallStep, STAND_IN, Tried, pages};
 use super::unsettled::end_of_fault_ns;
-use crate::trace::{Call, Cause, Event, Fault, Kind as EventKind, Mode, Sys};
+use crate::trace::{Access as FaultAccess, Call, Cause, Event, Fault, Kind as EventKind, Mode, Sys};
 use interleaf::units::{Access, Order, VirtAddr};
 use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags, order_to_try, orders_to_try};
 use interleaf_linux_abi::Errno;
@@ -69,6 +69,7 @@ impl Checker<'_> {
             _ if is_absent && at_exec => Kind::ExecPresent,
             _ if is_file => Kind::FileFault,
             _ if self.during_forks.contains(&addr.vpn()) => Kind::DuringFork,
+            _ if self.is_left_by_refused_fork(at, fault, met, vma) => Kind::RefusedFork,
             _ if is_copy_of_zero => Kind::ForkedZero,
             _ if met.is_huge && self.huge.is_recorded() => Kind::HugeSupply,
             _ if met.is_huge || self.could_be_huge(vma, addr) => Kind::HugeSetting,
@@ -129,6 +130,24 @@ impl Checker<'_> {
             Tried::AsAllowed | Tried::AsForbidden => flags.contains(VmaFlags::ACCESS),
         };
         is_allowed && self.is_changed_meanwhile(at, addr)
+    }
+
+    /// Whether a fork that Linux refused may have taken the right to write from the page: no fault has given it
+    /// back since, and the fork would have copied it. The library refuses before it takes any right, or has
+    /// given the child up by then.
+    fn is_left_by_refused_fork(&self, at: usize, fault: &Fault, met: Met, vma: Option<VmaAttributes>) -> bool {
+        const NOT_COPIED: VmaFlags = VmaFlags::DONT_FORK.union(VmaFlags::WIPE_ON_FORK);
+        let is_copied = |vma: VmaAttributes| {
+            vma.is_private_anonymous() && !vma.anon.is_none() && !vma.flags.intersects(NOT_COPIED)
+        };
+        let page = VirtAddr(fault.address).vpn();
+        let last_ns = self.last_fault.get(&page).map_or(0, |&(_, time_ns)| time_ns);
+        let is_store = (fault.access, fault.cause) == (FaultAccess::Write, Cause::Protection);
+        is_store
+            && met.is_present
+            && !met.is_zero
+            && vma.is_some_and(is_copied)
+            && self.forks.any_refused(last_ns, self.life.events[at].time_ns)
     }
 
     /// Whether the recorded machine may have had a huge page where this one, by another setting, has none.

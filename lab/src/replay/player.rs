@@ -119,6 +119,9 @@ impl<'a, 'v> Player<'a, 'v> {
             Tried::AsForbidden => self.touch_as_forbidden(addr),
         };
         touched.or_else(|signal| {
+            if tried == Tried::As(Access::Execute) && self.is_fetch_a_read(addr) {
+                return self.touch_as(addr, Access::Read);
+            }
             self.grow_stack(addr).ok_or(signal)?;
             self.counts.grew();
             let Tried::As(access) = tried else { return self.touch_as(addr, Access::Write) };
@@ -129,6 +132,15 @@ impl<'a, 'v> Player<'a, 'v> {
     #[inline]
     fn touch_as(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
         self.machine.touch(addr, access, self).map(drop)
+    }
+
+    /// Whether Linux treats a fetch that was refused as a read: of a fetch from an absent page x86-64's handler
+    /// asks for a right to read alone, as of a load. It maps the page, the processor tries again, and the
+    /// next fault says that the page may not be executed.
+    #[cold]
+    fn is_fetch_a_read(&self, addr: VirtAddr) -> bool {
+        let forbids = |vma: VmaAttributes| !vma.flags.contains(VmaFlags::EXECUTE);
+        self.machine.leaf_at(addr.vpn()).is_none() && self.space.vma_at(addr).is_some_and(forbids)
     }
 
     #[cold]
@@ -220,8 +232,10 @@ impl<'a, 'v> Player<'a, 'v> {
         let space = self.space;
         let nothing = |done: Result<(), Errno>| answer(done.map(|()| 0));
         match call.act {
-            Act::Mmap { addr, len, prot, flags } => {
-                let map = |addr, flags| linux::mmap(space, addr, len, prot, flags);
+            Act::Mmap { addr, len, prot, flags, offset } => {
+                let map = |addr, flags: u32| {
+                    linux::mmap(space, [addr, len, prot.into(), flags.into(), u64::MAX, offset])
+                };
                 let ours = map(addr, flags);
                 self.impose_place(ours, call.expected, len, |at| map(at.0, flags | MapFlags::FIXED.bits()))
             }

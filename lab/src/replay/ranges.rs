@@ -17,6 +17,12 @@ impl Ranges {
         self.0.iter().any(|range| range.start < other.end && other.start < range.end)
     }
 
+    /// The first address of `other` that any has.
+    pub fn first_in(&self, other: &Range<u64>) -> Option<u64> {
+        let overlaps = |range: &&Range<u64>| range.start < other.end && other.start < range.end;
+        self.0.iter().filter(overlaps).map(|range| range.start.max(other.start)).min()
+    }
+
     /// Whether any has an address of `other`, or lies right beside it.
     pub fn touch(&self, other: &Range<u64>) -> bool {
         self.0.iter().any(|range| range.start <= other.end && other.start <= range.end)

@@ -3,6 +3,7 @@
 
 use super::ranges::Ranges;
 use super::step::pages;
+use super::unbuilt::Refusal;
 use crate::trace::{Call, Sys};
 use interleaf_linux_abi::{Errno, MapFlags};
 
@@ -27,11 +28,21 @@ impl Sealed {
         let replaces = MapFlags::from_bits_retain(flags as u32).contains(MapFlags::FIXED);
         result == EPERM
             && match call.sys {
-                Sys::Munmap | Sys::Mprotect | Sys::PkeyMprotect | Sys::Madvise => self.overlaps(addr, len),
+                Sys::Munmap => self.overlaps(addr, len),
                 Sys::Mmap => replaces && self.overlaps(addr, len),
                 Sys::Mremap => self.overlaps(addr, len.max(1)) || self.overlaps(to, call.args[2]),
                 _ => false,
             }
+    }
+
+    /// The refusal of a call that goes mapping by mapping, which returned `result`.
+    pub fn refusal(&self, call: &Call, result: i64) -> Option<Refusal> {
+        let goes_on = matches!(call.sys, Sys::Mprotect | Sys::PkeyMprotect | Sys::Madvise);
+        let [addr, len, ..] = call.args;
+        if !goes_on || result != EPERM || !addr.is_multiple_of(4096) {
+            return None;
+        }
+        self.0.first_in(&pages(addr, len)).map(|at| Refusal { at, error: EPERM })
     }
 
     fn overlaps(&self, addr: u64, len: u64) -> bool {

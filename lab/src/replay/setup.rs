@@ -7,7 +7,7 @@ use super::step::{STAND_IN, Steps};
 use crate::machine::host::Host;
 use crate::machine::soft::boot_map;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
-use crate::trace::{Header, Image, LOWEST_HINT, Mapping, Sys};
+use crate::trace::{Header, Image, LOWEST_HINT, Mapping, SWAP_BYTES, Sys};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
 use interleaf::table::format::X86;
 use interleaf::units::{PAGE_SIZE, Pfn, PfnRange, VirtAddr, VpnRange};
@@ -69,8 +69,13 @@ pub fn layout(header: &Header, family: &Family) -> Layout {
         },
         heap_start: VirtAddr(heap_of(life, steps).clamp(lowest, TASK_END)),
         max_mappings: setting("max_map_count").unwrap_or(65_530) as usize,
-        max_commit_pages: if always { u64::MAX >> 12 } else { header.host.memory_bytes / PAGE },
+        max_commit_pages: Some(if always { u64::MAX } else { commit_limit(header) }),
     }
+}
+
+/// The most pages that a request may commit on the recorded machine: its memory and swap, by the heuristic.
+fn commit_limit(header: &Header) -> u64 {
+    header.host.memory_bytes.saturating_add(setting(header, SWAP_BYTES).unwrap_or(0)) / PAGE
 }
 
 fn setting(header: &Header, name: &str) -> Option<u64> {

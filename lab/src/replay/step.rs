@@ -7,12 +7,12 @@ use super::act::{act, check_length, segment_request};
 use super::locked::Locked;
 use super::sealed::Sealed;
 use super::signals::is_of_key;
-use super::unbuilt::{DONTNEED_LOCKED, Refusal, Unbuilt};
+use super::unbuilt::{Refusal, Unbuilt};
 use crate::trace::{self, Call, Event, Fault, Image, Kind, Signal, Sys};
 use interleaf::space::{MapRequest, Place};
 use interleaf::units::{Access, PageSize, VirtAddr};
 use interleaf::vma::{HugeRefusal, VmaFlags};
-use interleaf_linux_abi::{MREMAP_FIXED, MapFlags, advice};
+use interleaf_linux_abi::{MREMAP_FIXED, MapFlags, advice, map_request};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -104,13 +104,13 @@ pub enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// mmap of anonymous memory.
-    Mmap { addr: u64, len: u64, prot: u32, flags: u32 },
+    Mmap { addr: u64, len: u64, prot: u32, flags: u32, offset: u64 },
     /// mmap of a file, as this request.
     StandIn(MapRequest),
     /// munmap, or shmdt.
     Munmap { addr: u64, len: u64 },
     /// mprotect.
-    Mprotect { addr: u64, len: u64, prot: u32 },
+    Mprotect { addr: u64, len: u64, prot: u64 },
     /// madvise.
     Madvise { addr: u64, len: u64, advice: i32 },
     /// brk.
@@ -196,12 +196,12 @@ impl Steps {
         let Some(expected) = call.result else { return Ok(Step::Nothing) };
         check_length(call, expected)?;
         let attached = self.attach(call, expected, segment);
-        let refusal = self.unbuilt.refusal(call, expected);
+        let refusal = self.refusal(call, expected);
         let (act, way) = match (attached, refusal) {
             (Some(step), _) => step,
-            _ if self.sealed.refuse(call, expected) => (Act::Nothing, Way::Imposed),
             (None, Some(refusal)) => act_before(call, refusal),
-            _ => act(&self.with_granted_hint(call), expected, &self.locked),
+            _ if self.sealed.refuse(call, expected) => (Act::Nothing, Way::Imposed),
+            _ => act(&self.with_granted_hint(call), expected),
         };
         let refused = refusal.map(|refusal| refusal.error).filter(|_| way == Way::Imposed);
         let file_offset = self.file_offset(call);
@@ -210,6 +210,13 @@ impl Steps {
         self.unbuilt.follow(call, expected);
         self.calls.push(CallStep { sys: call.sys, act, way, expected, refused, file_offset });
         u32::try_from(self.calls.len() - 1).map(Step::Call).map_err(|_| "too many calls".to_string())
+    }
+
+    /// Where a call that goes mapping by mapping came to memory that refuses it.
+    fn refusal(&self, call: &Call, result: i64) -> Option<Refusal> {
+        let others = [self.unbuilt.refusal(call, result), self.locked.refusal(call, result)];
+        let first = || others.into_iter().flatten().min_by_key(|refusal| refusal.at);
+        self.sealed.refusal(call, result).or_else(first)
     }
 
     fn file_offset(&self, call: &Call) -> Option<u64> {
@@ -227,12 +234,9 @@ fn act_before(call: &Call, refusal: Refusal) -> (Act, Way) {
     let [addr, _, third, ..] = call.args;
     let len = refusal.at - addr;
     let act = match call.sys {
-        Sys::Mprotect | Sys::PkeyMprotect => Act::Mprotect { addr, len, prot: third as u32 },
+        Sys::Mprotect | Sys::PkeyMprotect => Act::Mprotect { addr, len, prot: third },
         Sys::Madvise if advice::advice(third as i32).is_some() => {
             Act::Madvise { addr, len, advice: third as i32 }
-        }
-        Sys::Madvise if third as i32 == DONTNEED_LOCKED => {
-            Act::Madvise { addr, len, advice: advice::DONTNEED }
         }
         _ => Act::Nothing,
     };
@@ -328,7 +332,7 @@ impl Act {
     /// Pages that the call itself makes present if it is granted.
     pub fn populated_pages(&self) -> u64 {
         let bytes = match *self {
-            Act::Mmap { len, flags, .. } if has(flags, MapFlags::POPULATE) => len,
+            Act::Mmap { len, flags, .. } if map_request(0, len, 0, flags).0.populate => len,
             Act::StandIn(request) if request.populate => request.len_bytes,
             Act::Madvise { len, advice: advice::POPULATE_READ | advice::POPULATE_WRITE, .. } => len,
             Act::Mremap { old_len, .. } => old_len,

@@ -18,14 +18,12 @@ use crate::trace::{Call, Image, Mapping, Sys};
 use interleaf_linux_abi::{Errno, MREMAP_DONTUNMAP, MapFlags, Prot, advice};
 use std::ops::Range;
 
-/// `MADV_DONTNEED_LOCKED`: MADV_DONTNEED, of locked memory too.
-pub const DONTNEED_LOCKED: i32 = 24;
 /// `MADV_GUARD_INSTALL`: drops pages, and refuses each access to them with SIGSEGV.
 pub const GUARD_INSTALL: i32 = 102;
 /// `MADV_GUARD_REMOVE`: takes guards away.
 pub const GUARD_REMOVE: i32 = 103;
 /// `MADV_PAGEOUT`.
-const PAGEOUT: i32 = 21;
+pub const PAGEOUT: i32 = 21;
 
 const EACCES: i64 = Errno::EACCES.as_return_value();
 const EINVAL: i64 = Errno::EINVAL.as_return_value();
@@ -166,7 +164,7 @@ impl Unbuilt {
         let file =
             || self.files.parts(range).next().filter(|_| result == EINVAL).map(|(part, _)| invalid(part));
         let found = match number {
-            advice::DONTNEED | DONTNEED_LOCKED | advice::COLD | PAGEOUT => [of_frames(), None],
+            advice::DONTNEED | advice::DONTNEED_LOCKED | advice::COLD | PAGEOUT => [of_frames(), None],
             advice::DOFORK | advice::DODUMP => [special(|_| true), None],
             advice::FREE => [special(|_| true), file()],
             advice::WIPEONFORK => [None, file()],

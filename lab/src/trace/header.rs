@@ -57,6 +57,9 @@ pub struct Host {
 /// built into the kernel, and may be above `mmap_min_addr`, which says what may be mapped at all.
 pub const LOWEST_HINT: &str = "lowest hint";
 
+/// The name among the settings of the bytes of swap, which with the memory bound what a call may commit.
+pub const SWAP_BYTES: &str = "swap bytes";
+
 /// Resource limits that affect memory, bytes; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {

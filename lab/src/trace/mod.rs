@@ -32,7 +32,7 @@ mod tests;
 pub use calls::{Shape, Sys};
 pub use damage::Damage;
 pub use event::{Access, Call, Cause, Event, Fault, Kind, Mode, NewTask, ProcessExit, Signal, Started};
-pub use header::{Account, Extent, Footer, Header, Host, LOWEST_HINT, Limits, ProcessCount};
+pub use header::{Account, Extent, Footer, Header, Host, LOWEST_HINT, Limits, ProcessCount, SWAP_BYTES};
 pub use image::{Image, Layout, Mapping};
 pub use reader::TraceReader;
 pub use writer::TraceWriter;

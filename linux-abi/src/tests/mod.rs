@@ -86,7 +86,7 @@ fn flags_and_numbers_are_those_of_the_headers() {
 fn advice_that_the_library_lacks_is_unknown() {
     assert_eq!(advice::advice(advice::DONTNEED), Some(Advice::DontNeed));
     assert_eq!((advice::COLLAPSE, advice::advice(25)), (25, Some(Advice::Collapse)));
-    assert!([5, 9, 12, 13, 21, 24, 26, -1].iter().all(|&number| advice::advice(number).is_none()));
+    assert!([5, 9, 12, 13, 21, 26, -1].iter().all(|&number| advice::advice(number).is_none()));
     assert!(advice::NAMES.iter().all(|&(number, _)| advice::advice(number).is_some()));
 }
 
@@ -98,6 +98,8 @@ fn the_flags_of_mmap_decide_place_sharing_and_attributes() {
     assert!(has_type && request.sharing == Sharing::Shared && !request.populate);
     assert_eq!(request.flags, VmaFlags::READ | VmaFlags::WRITE | VmaFlags::NO_HUGE_PAGE);
     assert!(!map_request(0, 1, 0, MapFlags::TYPE.bits()).1);
+    let populates = |flags: MapFlags| map_request(0, 1, 3, flags.bits()).0.populate;
+    assert!(populates(MapFlags::POPULATE) && !populates(MapFlags::POPULATE | MapFlags::NONBLOCK));
 }
 
 #[test]

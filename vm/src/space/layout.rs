@@ -20,8 +20,9 @@ pub struct Layout {
     pub heap_start: VirtAddr,
     /// Maximum number of mappings. Linux: `vm.max_map_count`.
     pub max_mappings: usize,
-    /// Maximum number of pages that a single request may commit (overcommit heuristic: all of memory).
-    pub max_commit_pages: u64,
+    /// Maximum number of pages that a single request may commit. `None`: the frames of the [`Vm`](super::Vm),
+    /// as Linux's overcommit heuristic has it without swap. See [`overcommit`](Self::overcommit).
+    pub max_commit_pages: Option<u64>,
 }
 
 impl Layout {
@@ -36,8 +37,13 @@ impl Layout {
             areas: Areas { user: VpnRange::new(Vpn(16), end), mmap_base, legacy_base: Vpn(end.0 / 3) },
             heap_start: if usual < end.addr() { usual } else { Vpn(end.0 / 3 * 2).addr() },
             max_mappings: 65_530,
-            max_commit_pages: u64::MAX >> 12,
+            max_commit_pages: None,
         }
+    }
+
+    /// Grants every request, however much larger than memory it is (Linux: `vm.overcommit_memory = 1`).
+    pub fn overcommit(self) -> Self {
+        Self { max_commit_pages: Some(u64::MAX), ..self }
     }
 
     /// Checks the rules above for spaces of format `F`.

@@ -75,6 +75,8 @@ pub struct AddressSpace<'v, M: Machine> {
     node: SpaceNode<'v, M>,
     path: Path,
     layout: Layout,
+    /// The most pages that a request may commit: as the layout says, or the frames of `vm`.
+    max_commit_pages: u64,
     /// The index of mappings. Read under RCU or the lock, written under a [`RangeGuard`].
     vmas: VmaTree<'v, M::Cpu>,
     /// The memory of its records and nodes.
@@ -124,6 +126,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             node,
             path,
             layout,
+            max_commit_pages: layout.max_commit_pages.unwrap_or_else(|| vm.memory.stats().managed),
             vmas: VmaTree::new(&records),
             records,
             lock: CacheAligned(RwLock::new()),

@@ -212,9 +212,14 @@ pub const ALL: &[Mutation] = &[
         test: Lab("modelled", "mishap::a_failed_allocation_changes_nothing_where_faults_speculate"),
     },
     Mutation {
-        point: "mbind.limit-unchecked",
-        wrong: "mbind does not look first whether its changes fit the limit of mappings",
-        test: Unit("space::ops::tests::mbind"),
+        point: "change.first-split-undone",
+        wrong: "a change that is refused at its second split undoes the first",
+        test: REFUSED,
+    },
+    Mutation {
+        point: "limits.commit-unlimited",
+        wrong: "a request for more memory than there is is granted",
+        test: REFUSED,
     },
     Mutation {
         point: "exit.loaded-space-freed",

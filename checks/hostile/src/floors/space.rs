@@ -47,7 +47,7 @@ pub fn run() {
 }
 
 fn new_space<'v>(vm: &'v Vm<'v, Lab>) -> Space<'v> {
-    let layout = Layout { max_mappings: 3000, max_commit_pages: 1 << 30, ..Layout::linux::<X86_64>() };
+    let layout = Layout { max_mappings: 3000, max_commit_pages: Some(1 << 30), ..Layout::linux::<X86_64>() };
     call!(AddressSpace::new, vm, layout, Path::Speculative).expect("an answer").expect("memory for a space")
 }
 

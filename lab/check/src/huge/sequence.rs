@@ -8,7 +8,7 @@ use crate::huge_rules::HugeSetting;
 use crate::library::{fill, huge_leaves, layout_of, map_lines, page_state};
 use crate::model::Spaces;
 use crate::recount::QuiescentSystem;
-use crate::setting::{InheritedZeroPages, RefusedChange, Setting};
+use crate::setting::{InheritedZeroPages, Setting};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Counter, Path, Vm};
 use interleaf::units::CpuId;
@@ -40,7 +40,6 @@ pub struct SequenceCounts {
 pub fn library_setting(policy: HugePolicy) -> Setting {
     Setting {
         memory_pages: 1 << 40,
-        refused: RefusedChange::ChangesNothing,
         zero_pages: InheritedZeroPages::Everywhere,
         huge: HugeSetting::library(policy),
         ..Setting::default()

@@ -42,7 +42,8 @@ impl Model {
     fn advise_part(&mut self, mapping: &Mapping, start: u64, end: u64, number: i32) -> Result<(), Errno> {
         let private = mapping.object.is_none();
         match number {
-            advice::DONTNEED => {
+            // Nothing is locked here.
+            advice::DONTNEED | advice::DONTNEED_LOCKED => {
                 self.drop_private_pages(start, end);
                 self.free_emptied(&(start..end));
             }
@@ -53,7 +54,7 @@ impl Model {
             _ => {
                 let flags = advised(mapping.flags, number);
                 if flags != mapping.flags {
-                    let done = self.mappings.change_flags(start, end, flags, self.limits());
+                    let done = self.mappings.change_flags(start, end, flags, self.most_mappings());
                     return done.map_err(|_| Errno::EAGAIN);
                 }
             }

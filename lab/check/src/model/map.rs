@@ -3,7 +3,6 @@
 use super::Model;
 use super::mapping::{Mapping, Sides, VmFlags};
 use crate::calls::{Errno, MapFlags, PAGE, Prot};
-use crate::setting::RefusedChange;
 
 impl Model {
     /// Maps `len` bytes; answers where.
@@ -33,7 +32,7 @@ impl Model {
         }
         let vm_flags = vm_flags(prot, flags)?;
         self.map_region(addr, addr + len, vm_flags)?;
-        if flags.contains(MapFlags::POPULATE) {
+        if flags & (MapFlags::POPULATE | MapFlags::NONBLOCK) == MapFlags::POPULATE {
             self.populate_quietly(addr, addr + len);
         }
         Ok(addr)
@@ -46,35 +45,21 @@ impl Model {
     }
 
     /// Replaces whatever lies in `[start, end)` by a new mapping, which joins neighbours that agree.
-    fn map_region(&mut self, start: u64, end: u64, flags: VmFlags) -> Result<(), Errno> {
-        // In Linux the ends are split before anything can fail, and stay split if it does.
-        let restores = self.setting.refused == RefusedChange::ChangesNothing;
-        let whole = restores.then(|| self.mappings.clone());
-        let done = self.replace_region(start, end, flags);
-        if let (Err(_), Some(whole)) = (&done, whole) {
-            self.mappings = whole;
-        }
-        done
-    }
-
-    fn replace_region(&mut self, start: u64, end: u64, mut flags: VmFlags) -> Result<(), Errno> {
+    fn map_region(&mut self, start: u64, end: u64, mut flags: VmFlags) -> Result<(), Errno> {
+        // The ends are split before anything can fail, and stay split if it does.
         self.cut_out(start, end)?;
         let pages = (end - start) / PAGE;
         if flags.contains(VmFlags::WRITE) && !flags.intersects(VmFlags::SHARED | VmFlags::NORESERVE) {
             self.commit(pages - self.accounted_pages(start, end))?;
             flags |= VmFlags::ACCOUNT;
         }
-        let shares = flags.contains(VmFlags::SHARED) && !flags.contains(VmFlags::NORESERVE);
-        if shares && self.setting.refused == RefusedChange::ChangesNothing {
-            self.commit(pages)?;
-        }
         self.remove_range(start, end);
         self.free_tables(&(start..end));
         let (object, offset) = (None, start / PAGE);
         let mut new = Mapping { start, end, flags, object, offset, anon: None, policy: None };
         if flags.contains(VmFlags::SHARED) {
-            // In Linux the new object commits its memory after the old mappings were removed.
-            if shares {
+            // The new object commits its memory after the old mappings were removed.
+            if !flags.contains(VmFlags::NORESERVE) {
                 self.commit(pages)?;
             }
             (new.object, new.offset) = (Some(self.new_object()), 0);

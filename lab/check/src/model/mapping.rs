@@ -7,7 +7,6 @@
 
 use super::Policy;
 use crate::calls::{Errno, PAGE, Prot};
-use crate::setting::RefusedChange;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -246,30 +245,15 @@ impl Mappings {
         start: u64,
         end: u64,
         flags: VmFlags,
-        limits: MappingLimits,
+        most: usize,
     ) -> Result<(), Errno> {
-        self.change(start, end, |part| Mapping { flags, ..part }, limits)
+        self.change(start, end, |part| Mapping { flags, ..part }, most)
     }
 
     /// Changes attributes of `[start, end)`, which lies in one mapping: as one with the neighbours where they
-    /// agree, else as a mapping of its own. Refused if that takes more than `limits` allow.
+    /// agree, else as a mapping of its own. Refused if that takes more than `most` mappings; an end that was
+    /// split off before stays so.
     pub fn change(
-        &mut self,
-        start: u64,
-        end: u64,
-        change: impl FnOnce(Mapping) -> Mapping,
-        limits: MappingLimits,
-    ) -> Result<(), Errno> {
-        let before = (limits.refused == RefusedChange::ChangesNothing).then(|| self.clone());
-        let done = self.split_and_change(start, end, change, limits.most);
-        if let (Err(_), Some(before)) = (&done, before) {
-            *self = before;
-        }
-        done
-    }
-
-    /// The same; where it is refused, an end that was split off before stays so.
-    fn split_and_change(
         &mut self,
         start: u64,
         end: u64,
@@ -291,15 +275,6 @@ impl Mappings {
         self.insert_merged(part, Sides::Both);
         Ok(())
     }
-}
-
-/// How many mappings there may be, and what a change leaves that would make more.
-#[derive(Clone, Copy, Debug)]
-pub struct MappingLimits {
-    /// The most mappings.
-    pub most: usize,
-    /// What a refused change leaves.
-    pub refused: RefusedChange,
 }
 
 /// Which neighbours a new mapping may join.

@@ -32,7 +32,7 @@ use crate::setting::Setting;
 use contents::Contents;
 use huge::Regions;
 pub use mapping::{Anon, Mapping, VmFlags};
-use mapping::{MappingLimits, Mappings};
+use mapping::Mappings;
 pub use policy::Policy;
 pub use spaces::Spaces;
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,8 +117,9 @@ impl Model {
     pub fn call(&mut self, call: &Call) -> CallResult {
         let done = match *call {
             Call::Mmap { hint, len, prot, flags } => self.mmap(hint, len, prot, flags),
+            Call::Words { number, words } => self.words(number, words),
             Call::Munmap { addr, len } => self.munmap(addr, len),
-            Call::Mprotect { addr, len, prot } => self.mprotect(addr, len, prot),
+            Call::Mprotect { addr, len, prot } => self.mprotect(addr, len, prot.bits().into()),
             Call::Madvise { addr, len, advice } => self.madvise(addr, len, advice),
             Call::Mbind { addr, len, mode, nodes, flags } => self.mbind(addr, len, mode, nodes, flags),
             Call::Brk { addr } => Ok(self.set_brk(addr)),
@@ -128,6 +129,18 @@ impl Model {
         };
         self.cut_for_mappings();
         done.map_or_else(CallResult::Error, CallResult::Value)
+    }
+
+    /// What the words say that other calls cannot: the offset of mmap, which anonymous memory ignores but for
+    /// its place in a page, and rights of mprotect beyond 32 bits. No word else is read further.
+    fn words(&mut self, number: u64, words: [u64; 6]) -> Result<u64, Errno> {
+        match (Call::Words { number, words }).plain() {
+            Call::Mmap { .. } if !words[5].is_multiple_of(PAGE) => Err(Errno::EINVAL),
+            Call::Mmap { hint, len, prot, flags } => self.mmap(hint, len, prot, flags),
+            Call::Mprotect { addr, len, .. } => self.mprotect(addr, len, words[2]),
+            Call::Madvise { addr, len, advice } => self.madvise(addr, len, advice),
+            _ => Err(Errno::ENOSYS),
+        }
     }
 
     /// The merged map within the windows.
@@ -187,10 +200,6 @@ impl Model {
     /// How many mappings there may be here: the foreign ones that are not modelled count too.
     fn most_mappings(&self) -> usize {
         self.setting.max_mappings - self.setting.foreign_mappings
-    }
-
-    fn limits(&self) -> MappingLimits {
-        MappingLimits { most: self.most_mappings(), refused: self.setting.refused }
     }
 
     /// Refuses to commit more pages than the machine has.

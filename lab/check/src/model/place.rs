@@ -33,27 +33,33 @@ impl Model {
     /// The hint if it is free, else the highest hole.
     fn choose(&self, hint: u64, len: u64, flags: MapFlags) -> Result<u64, Errno> {
         if flags.contains(MapFlags::LOW) {
-            return self.choose_upwards(hint, len, &self.setting.low);
+            let low = &self.setting.low;
+            return self.choose_upwards(hint, len, low.start.max(self.lowest(flags)), low.end);
         }
         if hint != 0 && hint <= self.setting.task_end - len && self.mappings.is_free(&(hint..hint + len)) {
             return Ok(hint);
         }
-        let downwards = self.holes(&(self.setting.min_addr..self.setting.mmap_base));
+        let downwards = self.holes(&(self.lowest(flags)..self.setting.mmap_base));
         match downwards.into_iter().rev().find(|hole| hole.end - hole.start >= len) {
             Some(hole) => Ok(hole.end - len),
-            None => self.choose_upwards(hint, len, &(self.setting.legacy_base..self.setting.task_end)),
+            None => self.choose_upwards(hint, len, self.setting.legacy_base, self.setting.task_end),
         }
     }
 
-    /// The hint if it is free and ends within `area`, else the lowest hole of `area`.
-    fn choose_upwards(&self, hint: u64, len: u64, area: &Range<u64>) -> Result<u64, Errno> {
-        if len > area.end {
+    /// The lowest address that is searched for a hole.
+    fn lowest(&self, flags: MapFlags) -> u64 {
+        if flags.contains(MapFlags::ABOVE4G) { 1 << 32 } else { self.setting.min_addr }
+    }
+
+    /// The hint if it is free and ends below `end`, else the lowest hole from `start` to `end`.
+    fn choose_upwards(&self, hint: u64, len: u64, start: u64, end: u64) -> Result<u64, Errno> {
+        if len > end {
             return Err(Errno::ENOMEM);
         }
-        if hint != 0 && hint <= area.end - len && self.mappings.is_free(&(hint..hint + len)) {
+        if hint != 0 && hint <= end - len && self.mappings.is_free(&(hint..hint + len)) {
             return Ok(hint);
         }
-        let fitting = self.holes(area).into_iter().find(|hole| hole.end - hole.start >= len);
+        let fitting = self.holes(&(start..end)).into_iter().find(|hole| hole.end - hole.start >= len);
         fitting.map(|hole| hole.start).ok_or(Errno::ENOMEM)
     }
 

@@ -3,7 +3,6 @@
 use super::mapping::Mapping;
 use super::{Model, Page};
 use crate::calls::{Errno, PAGE};
-use crate::setting::RefusedChange;
 
 /// The memory policy of a mapping that has one: what Linux compares when it merges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -60,12 +59,7 @@ impl Model {
         let policy = policy(mode, mode_flags, nodes)?;
         let refuses_pages = flags & (STRICT | MOVE) == STRICT && nodes & 1 == 0;
         self.check_parts(addr, end, policy, refuses_pages)?;
-        let before = self.mappings.clone();
-        let set = self.set_policies(addr, end, policy);
-        if set.is_err() && self.setting.refused == RefusedChange::ChangesNothing {
-            self.mappings = before;
-        }
-        set
+        self.set_policies(addr, end, policy)
     }
 
     /// Only the default policy may be set over holes, and not over a hole alone. A strict call refuses pages
@@ -98,7 +92,7 @@ impl Model {
             let (from, to) = (mapping.start.max(at), mapping.end.min(end));
             if mapping.policy != policy {
                 let change = |part: Mapping| Mapping { policy, ..part };
-                self.mappings.change(from, to, change, self.limits())?;
+                self.mappings.change(from, to, change, self.most_mappings())?;
             }
             at = to;
         }

@@ -5,16 +5,16 @@ use super::mapping::VmFlags;
 use crate::calls::{Errno, PAGE, Prot};
 
 /// `PROT_SEM`: taken and ignored.
-const PROT_SEM: u32 = 8;
+const PROT_SEM: u64 = 8;
 /// `PROT_GROWSDOWN`: to the start of a mapping that grows downwards; there are none here.
-const PROT_GROWS_DOWN: u32 = 0x0100_0000;
+const PROT_GROWS_DOWN: u64 = 0x0100_0000;
 /// `PROT_GROWSDOWN` and `PROT_GROWSUP`: only one of them, and only on a growing mapping.
-const PROT_GROWS: u32 = 0x0300_0000;
+const PROT_GROWS: u64 = 0x0300_0000;
 
 impl Model {
     /// Changes rights mapping by mapping, upwards, and stops at the first hole.
-    pub(super) fn mprotect(&mut self, addr: u64, len: u64, prot: Prot) -> Result<u64, Errno> {
-        let grows = prot.bits() & PROT_GROWS;
+    pub(super) fn mprotect(&mut self, addr: u64, len: u64, prot: u64) -> Result<u64, Errno> {
+        let grows = prot & PROT_GROWS;
         if grows == PROT_GROWS || !addr.is_multiple_of(PAGE) {
             return Err(Errno::EINVAL);
         }
@@ -23,7 +23,7 @@ impl Model {
         }
         let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
         let end = addr.checked_add(len).ok_or(Errno::ENOMEM)?;
-        if prot.bits() & !(PROT_GROWS | PROT_SEM | VmFlags::RIGHTS.bits()) != 0 {
+        if prot & !(PROT_GROWS | PROT_SEM | u64::from(VmFlags::RIGHTS.bits())) != 0 {
             return Err(Errno::EINVAL);
         }
         if grows != 0 {
@@ -33,7 +33,7 @@ impl Model {
         let mut at = addr;
         let mut next = |model: &mut Self| {
             let part_end = model.mappings.at(at).ok_or(Errno::ENOMEM)?.end.min(end);
-            model.protect_part(at, part_end, VmFlags::rights(prot))?;
+            model.protect_part(at, part_end, VmFlags::rights(Prot::from_bits_retain(prot as u32)))?;
             at = part_end;
             Ok(at < end)
         };
@@ -65,6 +65,6 @@ impl Model {
         } else if mapping.object.is_none() && mapping.anon.is_none() {
             new -= VmFlags::ACCOUNT;
         }
-        self.mappings.change_flags(start, end, new, self.limits())
+        self.mappings.change_flags(start, end, new, self.most_mappings())
     }
 }

@@ -10,7 +10,7 @@ use interleaf_check::compare::compare;
 use interleaf_check::generate::sequence;
 use interleaf_check::library::Library;
 use interleaf_check::model::Model;
-use interleaf_check::setting::{RefusedChange, Setting};
+use interleaf_check::setting::Setting;
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::boot_map;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
@@ -101,11 +101,7 @@ fn agrees_at_limits<F: Format>(path: Path, seeds: Range<u64>, limits: &Setting) 
 #[test]
 fn with_ten_mappings_at_most_the_library_agrees_with_the_model() {
     let (most, foreign) = (10, 3);
-    let limits = Setting {
-        max_mappings: most + foreign,
-        refused: RefusedChange::ChangesNothing,
-        ..Setting::default()
-    };
+    let limits = Setting { max_mappings: most + foreign, ..Setting::default() };
     let speculative = agrees_at_limits::<X86_64>(Path::Speculative, 0..1500, &limits);
     let locked = agrees_at_limits::<Aarch64>(Path::Locked, 1500..3000, &limits);
     for refused in [speculative, locked] {
@@ -115,7 +111,7 @@ fn with_ten_mappings_at_most_the_library_agrees_with_the_model() {
 
 #[test]
 fn where_memory_is_small_the_library_refuses_what_the_model_refuses() {
-    let limits = Setting { memory_pages: 6, refused: RefusedChange::ChangesNothing, ..Setting::default() };
+    let limits = Setting { memory_pages: 6, ..Setting::default() };
     let speculative = agrees_at_limits::<X86_64>(Path::Speculative, 0..1000, &limits);
     let locked = agrees_at_limits::<Aarch64>(Path::Locked, 1000..2000, &limits);
     for refused in [speculative, locked] {
@@ -132,7 +128,8 @@ fn mmap_refuses_the_flags_that_the_library_lacks_and_maps_nothing() {
     let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).expect("a root table");
     let private = MapFlags::PRIVATE | MapFlags::ANONYMOUS;
     let mmap = |flags: MapFlags| {
-        interleaf_linux_abi::mmap(&space, 0, 4096, (Prot::READ | Prot::WRITE).bits(), flags.bits())
+        let rights = Prot::READ | Prot::WRITE;
+        interleaf_linux_abi::mmap(&space, [0, 4096, rights.bits().into(), flags.bits().into(), 0, 0])
     };
     let shared = MapFlags::SHARED | MapFlags::ANONYMOUS;
     let refused = [

@@ -10,16 +10,12 @@ use interleaf_check::processes::{
     MemoryState, ModelProcesses, ProcessStep, ProcessSystem, StepOutcome, StepResult, compare_processes,
     process_sequence,
 };
-use interleaf_check::setting::{InheritedZeroPages, RefusedChange, Setting};
+use interleaf_check::setting::{InheritedZeroPages, Setting};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 fn setting() -> Setting {
-    Setting {
-        refused: RefusedChange::ChangesNothing,
-        zero_pages: InheritedZeroPages::Everywhere,
-        ..Setting::default()
-    }
+    Setting { zero_pages: InheritedZeroPages::Everywhere, ..Setting::default() }
 }
 
 fn agrees<F: Format>(path: Path, seeds: Range<u64>) {

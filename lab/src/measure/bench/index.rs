@@ -30,7 +30,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 }
 
 fn space<'v>(vm: &'v Vm<'v, TimedMachine>) -> Result<AddressSpace<'v, TimedMachine>, Failure> {
-    let layout = Layout { max_mappings: usize::MAX / 2, ..Layout::linux::<X86_64>() };
+    let layout = Layout { max_mappings: usize::MAX / 2, ..Layout::linux::<X86_64>().overcommit() };
     AddressSpace::new(vm, layout, Path::Speculative).map_err(Failure::of)
 }
 

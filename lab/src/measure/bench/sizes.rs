@@ -91,7 +91,7 @@ fn of_size(
 }
 
 fn new_space<'v>(vm: &'v Vm<'v, TimedMachine>) -> Result<AddressSpace<'v, TimedMachine>, Failure> {
-    AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)
+    AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)
 }
 
 /// The stores that fault, where each fault makes so many pages present; nanoseconds for a page.

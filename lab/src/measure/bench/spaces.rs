@@ -94,7 +94,7 @@ fn with_spaces(
     let cpus = &options.cpus[..timed_machine::nr_cpus(options) as usize];
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
-    let space = |_: &usize| Space::new(&vm, Layout::linux::<X86_64>(), Path::Speculative);
+    let space = |_: &usize| Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative);
     let spaces: Vec<Space<'_>> = cpus.iter().map(space).collect::<Result<_, _>>().map_err(Failure::of)?;
     let frames: Vec<Vec<UserFrame<'_>>> = spaces.iter().map(touched_frames).collect();
     drop(entered);

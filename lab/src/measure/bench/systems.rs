@@ -34,7 +34,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let mut spaces = Vec::new();
     for vm in &vms {
         let _entered = vm.machine().enter(CpuId(0));
-        let space = Space::new(vm, Layout::linux::<X86_64>(), Path::Speculative);
+        let space = Space::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative);
         spaces.push(space.map_err(Failure::of)?);
     }
     let times = options.size(PAIRS, 20);

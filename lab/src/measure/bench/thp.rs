@@ -52,7 +52,7 @@ impl<'v> Room<'v> {
         refusal: HugeRefusal,
     ) -> Result<Self, Failure> {
         let space =
-            AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).map_err(Failure::of)?;
+            AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
         space.refuse_huge_pages(refusal);
         Ok(Self { space, regions })
     }

@@ -21,6 +21,13 @@ pub enum Step {
         /// `MAP_*`.
         flags: u32,
     },
+    /// mmap(2), anonymous, mprotect(2) or madvise(2), by its number and all its words.
+    Words {
+        /// The number.
+        number: u64,
+        /// The words.
+        words: [u64; 6],
+    },
     /// munmap(2).
     Unmap {
         /// First byte.
@@ -108,6 +115,7 @@ impl Bounds {
     /// Whether the step changes nothing outside of the windows, whatever is mapped.
     pub(super) fn admit(&self, step: &Step) -> bool {
         match *step {
+            Step::Words { .. } => step.plain().is_some_and(|step| self.admit(&step)),
             Step::Map { hint, len, flags, .. } => {
                 let fixed = flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) as u32 != 0;
                 let beyond = len > self.task_end || hint > self.task_end - len || !hint.is_multiple_of(PAGE);
@@ -142,6 +150,20 @@ impl Bounds {
 }
 
 impl Step {
+    /// The step that changes the same as one of all words; `None` where there is none, or it names a file.
+    fn plain(&self) -> Option<Step> {
+        let Step::Words { number, words: [addr, len, third, fourth, ..] } = *self else { return Some(*self) };
+        let (prot, flags) = (third as u32, fourth as u32);
+        match number as libc::c_long {
+            libc::SYS_mmap if flags & libc::MAP_ANONYMOUS as u32 != 0 => {
+                Some(Step::Map { hint: addr, len, prot, flags })
+            }
+            libc::SYS_mprotect => Some(Step::Protect { addr, len, prot }),
+            libc::SYS_madvise => Some(Step::Advise { addr, len, advice: third as i32 }),
+            _ => None,
+        }
+    }
+
     /// The number and the arguments, for scratch memory at `scratch`.
     pub(super) fn encode(&self, scratch: u64) -> [u64; 7] {
         let call = |number: libc::c_long, [a, b, c, d, e]: [u64; 5]| [number as u64, a, b, c, d, e, 0];
@@ -149,6 +171,7 @@ impl Step {
             Step::Map { hint, len, prot, flags } => {
                 call(libc::SYS_mmap, [hint, len, prot.into(), flags.into(), u64::MAX])
             }
+            Step::Words { number, words: [a, b, c, d, e, f] } => [number, a, b, c, d, e, f],
             Step::Unmap { addr, len } => call(libc::SYS_munmap, [addr, len, 0, 0, 0]),
             Step::Protect { addr, len, prot } => call(libc::SYS_mprotect, [addr, len, prot.into(), 0, 0]),
             Step::Advise { addr, len, advice } => {

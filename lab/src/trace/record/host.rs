@@ -2,7 +2,7 @@
 
 use crate::os::memory::lowest_hint;
 use crate::os::process::{soft_limit, system_number};
-use crate::trace::header::{Host, LOWEST_HINT, Limits};
+use crate::trace::header::{Host, LOWEST_HINT, Limits, SWAP_BYTES};
 use std::fs;
 
 const SETTINGS: [&str; 14] = [
@@ -29,7 +29,8 @@ pub fn host() -> Host {
     let names = SETTINGS.iter().map(ToString::to_string).chain(sizes_of_huge_pages());
     let settings = names.filter_map(|path| Some((path.clone(), read(&path)?)));
     let hint = lowest_hint().map(|at| (LOWEST_HINT.to_string(), at.to_string()));
-    let settings = settings.chain(hint);
+    let swap = swap_bytes().map(|bytes| (SWAP_BYTES.to_string(), bytes.to_string()));
+    let settings = settings.chain(hint).chain(swap);
     let page_bytes = system_number(libc::_SC_PAGESIZE);
     Host {
         kernel: format!("{} {}", release.unwrap_or_default(), version.unwrap_or_default()),
@@ -39,6 +40,13 @@ pub fn host() -> Host {
         settings: settings.collect(),
         clock: "CLOCK_MONOTONIC".into(),
     }
+}
+
+/// All swap that there is.
+fn swap_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let total = text.lines().find_map(|line| line.strip_prefix("SwapTotal:"))?;
+    total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 /// The settings of each size of transparent huge pages that this kernel has.

@@ -50,10 +50,10 @@ impl<M: Machine> Limits<'_, '_, M> {
     }
 
     /// Commits `pages` more (overcommit heuristic: a single request beyond all memory is refused, and there
-    /// is no sum).
+    /// is no sum). See [`Layout::max_commit_pages`](crate::space::Layout::max_commit_pages).
     #[inline]
     pub fn commit(&self, pages: u64) -> Result<(), Error> {
-        within(pages <= self.space.layout.max_commit_pages)
+        within(pages <= self.space.max_commit_pages || mutant!("limits.commit-unlimited"))
     }
 
     #[inline(always)]

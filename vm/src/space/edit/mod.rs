@@ -12,6 +12,7 @@
 //! | `zap` | editing entries: flush, then free; freeing empty tables |
 
 mod guard;
+mod change;
 mod limits;
 mod lookup;
 mod parallel_zap;

@@ -18,7 +18,7 @@ use crate::space::AddressSpace;
 use crate::space::Error;
 use crate::space::vm::Reserve;
 use crate::units::{Vpn, VpnRange};
-use crate::vma::{BackingId, Change, Vma, VmaAttributes, VmaState};
+use crate::vma::{BackingId, Vma, VmaAttributes, VmaState};
 use core::cell::Cell;
 
 /// The most mappings that one decision depends on: a mapping and its two neighbours, or both ends of a range.
@@ -47,6 +47,11 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
             nr_frozen: Cell::new(0),
             replaced: VpnRange::default(),
         }
+    }
+
+    /// The pages that its caller holds.
+    pub(super) fn held(&self) -> Held<'a> {
+        self.held
     }
 
     /// The mapping that holds `page`, as it stays until this edit is done.
@@ -159,40 +164,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 self.vm.reserve().map(Some).ok_or(Error::NoMemory)
             }
             _ => Ok(None),
-        }
-    }
-
-    /// Makes a decided change of a mapping and its neighbours, `[prev, vma, next]`, with memory from
-    /// `reserve` if there is one.
-    pub(in crate::space) fn apply_change(
-        &self,
-        edit: VmaEdit<'_, '_, M>,
-        change: &Change,
-        [prev, vma, next]: [Option<VmaAttributes>; 3],
-        reserve: Option<&Reserve<'_, 'v, M>>,
-    ) -> Result<(), Error> {
-        if change.removes_vma {
-            self.limits(edit.held).may_change(change)?;
-        }
-        self.apply_decided(edit, change, [prev, vma, next], reserve)
-    }
-
-    /// As [`apply_change`](Self::apply_change), for a change that the limits allow.
-    pub(in crate::space) fn apply_decided(
-        &self,
-        edit: VmaEdit<'_, '_, M>,
-        change: &Change,
-        [prev, vma, next]: [Option<VmaAttributes>; 3],
-        reserve: Option<&Reserve<'_, 'v, M>>,
-    ) -> Result<(), Error> {
-        let Some(vma) = vma.filter(|_| change.removes_vma) else { return Ok(()) };
-        let start = prev.filter(|_| change.removes_prev).map_or(vma.range.start, |prev| prev.range.start);
-        let end = next.filter(|_| change.removes_next).map_or(vma.range.end, |next| next.range.end);
-        let live = change.puts.map(|attributes| attributes.map(|attributes| (attributes, VmaState::Live)));
-        let (old, gone) = (VpnRange::new(start, end), VpnRange::default());
-        match reserve {
-            None => edit.replace(old, &live, gone),
-            Some(reserve) => edit.replace_with(reserve, old, &live, gone),
         }
     }
 

@@ -15,6 +15,8 @@ use crate::vma::{FlagAdvice, VmaAttributes, VmaFlags, change};
 pub enum Advice {
     /// The contents are not needed: private pages are gone at once (MADV_DONTNEED).
     DontNeed,
+    /// As [`DontNeed`](Self::DontNeed), of locked memory too (MADV_DONTNEED_LOCKED).
+    DontNeedLocked,
     /// The contents may go when memory is short, unless they are written again (MADV_FREE).
     Free,
     /// The pages will be read soon (MADV_WILLNEED): nothing to do for anonymous memory.
@@ -36,7 +38,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start or a range that wraps, or where a mapping cannot take the
-    /// advice (earlier mappings have taken it); [`Error::NoMemory`] at the end where there were holes, or for
+    /// advice (earlier mappings have taken it); [`Error::Again`] for too many mappings or lack of memory where
+    /// attributes change, as [`protect`](Self::protect) leaves it then; [`Error::NoMemory`] at the end where there were holes, or for
     /// lack of memory. Populating stops at a hole with [`Error::NoMemory`] and at a mapping without the right
     /// with [`Error::Invalid`], and with [`Error::Fault`] where the reserved pool has no page. Collapsing: as
     /// [`collapse`](Self::collapse).
@@ -48,9 +51,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         match advice {
             Advice::PopulateRead => self.populate_or_fail(range, Access::Read),
             Advice::PopulateWrite => self.populate_or_fail(range, Access::Write),
-            Advice::DontNeed | Advice::Free | Advice::WillNeed | Advice::Cold => {
-                self.advise_contents(range, advice)
-            }
+            Advice::DontNeed
+            | Advice::DontNeedLocked
+            | Advice::Free
+            | Advice::WillNeed
+            | Advice::Cold => self.advise_contents(range, advice),
             Advice::Collapse => self.collapse(addr, len_bytes),
             Advice::Flag(flag) => self.advise_flags(range, flag),
         }
@@ -61,14 +66,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = self.share_after_fork(range);
         let held = guard.held();
         // Linux: VM_PFNMAP, VM_LOCKED.
+        let drops_locked = advice == Advice::DontNeedLocked || mutant!("madvise.locked-dropped");
         let is_fixed = |vma: &VmaAttributes| {
-            vma.given().is_some()
-                || vma.flags.contains(VmaFlags::LOCKED) && !mutant!("madvise.locked-dropped")
+            vma.given().is_some() || vma.flags.contains(VmaFlags::LOCKED) && !drops_locked
         };
         let mapped = self.each_part_in(held, range, |part, vma| match (advice, vma.pool()) {
-            (Advice::DontNeed, Some(pool)) => self.drop_pool_pages(held, part, pool),
-            (Advice::DontNeed | Advice::Free | Advice::Cold, _) if is_fixed(vma) => Err(Error::Invalid),
-            (Advice::DontNeed, _) => {
+            (Advice::DontNeed | Advice::DontNeedLocked, Some(pool)) => self.drop_pool_pages(held, part, pool),
+            (Advice::WillNeed, _) => Ok(()),
+            _ if is_fixed(vma) => Err(Error::Invalid),
+            (Advice::DontNeed | Advice::DontNeedLocked, _) => {
                 self.split_ends_shared(held, part)?;
                 self.zap(held, part);
                 Ok(())
@@ -124,11 +130,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let Some(vma) = edit.at(part.start) else { return Ok(()) };
         let [prev, next] = edit.neighbours(&vma, part);
         let decided = change(prev, &vma, next, part, vma.flags.advised(advice));
-        if decided.removes_vma && !vma.may_be_cut(part) {
-            return Err(Error::Invalid);
-        }
         // As in Linux: lack of memory is EAGAIN here, and not ENOMEM as for mprotect.
-        self.apply_change(edit, &decided, [prev, Some(vma), next], reserve).map_err(|_| Error::Again)
+        let again = |error| if error == Error::NoMemory { Error::Again } else { error };
+        self.apply_change(edit, &decided, [prev, Some(vma), next], reserve).map_err(again)
     }
 
     /// MADV_FREE: the leaves become clean and their frames *lazyfree*, so that reclaim may drop them; a

@@ -89,13 +89,18 @@ impl<M: Machine> AddressSpace<'_, M> {
     ///
     /// # Errors
     /// In Linux's order: [`Error::Invalid`] for no length or an unaligned fixed address, [`Error::NoMemory`]
-    /// for a length that is too large, too many mappings, no room, or no memory for records (then nothing has
-    /// changed), [`Error::NotPermitted`] below the space's lowest address, [`Error::Exists`] for a fixed
-    /// address where a mapping exists.
+    /// for a length that is too large, too many mappings or no room, [`Error::NotPermitted`] below the space's
+    /// lowest address, [`Error::Exists`] for a fixed address where a mapping exists, [`Error::NoMemory`] where
+    /// the pages cannot be committed, or for lack of memory. Nothing has changed then, but that a mapping with
+    /// [`Place::Fixed`] that cannot be committed leaves what it leaves in Linux: those in its way are split at
+    /// its ends; and where it was to be shared, they are unmapped.
     pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
         let (guard, destination) = self.place(request)?;
         let range = destination.range();
-        let attributes = self.attributes_of(guard.held(), request, destination)?;
+        let attributes = match self.attributes_of(guard.held(), request, destination) {
+            Ok(attributes) => attributes,
+            Err(error) => return Err(self.refuse_mapping(guard, destination, request, error)),
+        };
         if attributes.flags.contains(VmaFlags::HUGE_PAGE) {
             self.note_huge_pages();
         }
@@ -214,6 +219,27 @@ impl<M: Machine> AddressSpace<'_, M> {
                 Ok(VmaAttributes::backed(range, flags, backing, 0))
             }
         }
+    }
+
+    /// Leaves what Linux leaves of the mappings in the way of one whose pages cannot be committed: private
+    /// memory is committed after they were split, shared memory after they were unmapped. Returns the error.
+    #[cold]
+    #[inline(never)]
+    fn refuse_mapping(
+        &self,
+        guard: RangeGuard<'_, M>,
+        destination: Destination,
+        request: &MapRequest,
+        error: Error,
+    ) -> Error {
+        let Destination::Taken(range) = destination else { return error };
+        let left = match request.sharing {
+            Sharing::Private => self.split_mappings(&guard, range),
+            // There may have been no memory for an object instead.
+            Sharing::Shared if self.limits(guard.held()).commit(range.len()).is_ok() => Ok(()),
+            Sharing::Shared => self.unmap_range(guard, range).map(drop),
+        };
+        left.err().unwrap_or(error)
     }
 
     /// Puts a mapping into the index, over mappings in its range, joined with the neighbours it agrees with.

@@ -1,13 +1,11 @@
 //! mbind: which nodes the memory of a range comes from.
 //!
 //! ```text
-//!   the policy on this machine ─► no holes, no page elsewhere ─► will it fit? ─► change mapping by mapping
-//!         Invalid                    Fault, Misplaced              NoMemory         cannot fail any more
+//!   the policy on this machine ─► no holes, no page elsewhere ─► memory for all ─► change mapping by mapping
+//!         Invalid                    Fault, Misplaced             NoMemory          too many: NoMemory
 //! ```
 //!
-//! Whether the changes fit is found by deciding all of them first, on values. An identity that a mapping gets
-//! between that and its change can keep two mappings from being joined; then the count of mappings may
-//! exceed its maximum by one.
+//! As in Linux the mappings before one that may not be split have changed then.
 
 use crate::machine::{Entry, Machine};
 use crate::space::Error;
@@ -38,8 +36,10 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// # Errors
     /// In Linux's order: [`Error::Invalid`] for an unaligned start, a range that wraps, or a policy that
     /// [cannot be had](PolicyRequest::resolve) here; [`Error::Fault`] where a part is not mapped, or for the
-    /// default policy where all of it is not; [`Error::Misplaced`]; [`Error::NoMemory`] for lack of memory or
-    /// too many mappings. Nothing has changed then, but for [`Misplaced::Report`].
+    /// default policy where all of it is not; [`Error::Misplaced`]; [`Error::NoMemory`] for lack of memory.
+    /// Nothing has changed then, but for [`Misplaced::Report`]. Last [`Error::NoMemory`] for too many
+    /// mappings and [`Error::Invalid`] where the range cuts a page of the reserved pool: what has changed
+    /// stays, as of [`protect`](Self::protect).
     pub fn set_policy(
         &self,
         addr: VirtAddr,
@@ -54,7 +54,6 @@ impl<M: Machine> AddressSpace<'_, M> {
         let is_refused =
             |part| misplaced == Misplaced::Refuse && self.is_misplaced(guard.held(), part, request.nodes);
         self.check_parts(guard.held(), range, policy, is_refused)?;
-        self.check_fits(guard.held(), range, policy)?;
         let reserve = match self.reserve_for(guard.held(), range)? {
             Some(_) if mutant!("mbind.reserve-skipped") => None,
             reserve => reserve,
@@ -64,7 +63,7 @@ impl<M: Machine> AddressSpace<'_, M> {
             let Some(vma) = edit.at(part.start) else { return Ok(()) };
             let [prev, next] = edit.neighbours(&vma, part);
             let decided = change_policy(prev, &vma, next, part, policy);
-            self.apply_decided(edit, &decided, [prev, Some(vma), next], reserve.as_ref())?;
+            self.apply_change(edit, &decided, [prev, Some(vma), next], reserve.as_ref())?;
             reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
             Ok(())
         });
@@ -102,40 +101,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         if rest == range { Err(Error::Fault) } else { Ok(()) }
     }
 
-    /// Whether the limit of mappings allows each change in turn.
-    fn check_fits(&self, held: Held<'_>, range: VpnRange, policy: Policy) -> Result<(), Error> {
-        if mutant!("mbind.limit-unchecked") {
-            return Ok(());
-        }
-        let (mut added, mut removed) = (0, 0);
-        // The mapping that would end where the rest begins.
-        let mut before = self.ending_at(held, range.start);
-        let mut rest = range;
-        while let Some(vma) = self.first_in(held, rest) {
-            let part = rest.intersect(vma.range);
-            let touches = part.start == vma.range.start;
-            let prev = before.filter(|before| touches && before.range.end == part.start);
-            let next = if part.end == vma.range.end { self.at(held, part.end) } else { None };
-            let decided = change_policy(prev, &vma, next, part, policy);
-            if decided.removes_vma && !vma.may_be_cut(part) {
-                return Err(Error::Invalid);
-            }
-            (added, removed) = (added + decided.nr_puts(), removed + decided.nr_removes());
-            self.limits(held).may_replace(removed, added)?;
-            // A mapping that was joined with the one before it has what is needed already.
-            let joined = before.filter(|before| before.range.covers(part));
-            before = decided.changed().or(joined).or(Some(vma));
-            rest = VpnRange::new(part.end, range.end);
-        }
-        Ok(())
-    }
-
     fn at(&self, held: Held<'_>, page: Vpn) -> Option<VmaAttributes> {
         self.first_in(held, VpnRange::new(page, page.add(1)))
-    }
-
-    fn ending_at(&self, held: Held<'_>, page: Vpn) -> Option<VmaAttributes> {
-        self.at(held, Vpn(page.0.checked_sub(1)?))
     }
 
     /// Whether an entry of the range maps a frame of memory that is on none of the nodes.

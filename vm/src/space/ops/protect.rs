@@ -21,10 +21,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// rights that were taken away.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start, and where the range cuts a page of the reserved pool
-    /// (earlier mappings have changed, as in Linux); [`Error::NoMemory`] where the range leaves the space, at
-    /// a hole (earlier mappings have changed, as in Linux), or for lack of memory; [`Error::Access`] where a
-    /// mapping may not have the rights.
+    /// [`Error::Invalid`] for an unaligned start, and where the range cuts a page of the reserved pool;
+    /// [`Error::NoMemory`] where the range leaves the space, at a hole, for too many mappings, where the pages
+    /// of a mapping cannot be committed, or for lack of memory; [`Error::Access`] where a mapping may not have
+    /// the rights. As in Linux earlier mappings have changed then, and one whose end alone could not be split
+    /// is split at the start.
     pub fn protect(&self, addr: VirtAddr, len_bytes: u64, access: VmaFlags) -> Result<(), Error> {
         if !addr.is_page_aligned() {
             return Err(Error::Invalid);
@@ -72,9 +73,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let [prev, next] = edit.neighbours(&vma, part);
         let refused = if mutant!("protect.wrong-errno") { Error::NoMemory } else { Error::Access };
         let decided = protect(prev, &vma, next, part, access).ok_or(refused)?;
-        if decided.change.removes_vma && !vma.may_be_cut(part) {
-            return Err(Error::Invalid);
-        }
         if let Charge::More(pages) = decided.charge {
             self.limits(guard.held()).commit(pages)?;
         }

@@ -17,7 +17,7 @@ pub(in crate::space) fn boot_map(machine: &TestMachine) -> BootMap {
 
 /// A space of Linux's layout.
 pub(in crate::space) fn space_of<'v>(vm: &'v Vm<'v, TestMachine>) -> AddressSpace<'v, TestMachine> {
-    AddressSpace::new(vm, Layout::linux::<TestFormat>(), Path::Speculative).unwrap()
+    AddressSpace::new(vm, Layout::linux::<TestFormat>().overcommit(), Path::Speculative).unwrap()
 }
 
 /// Makes the page at `addr` present, writable.

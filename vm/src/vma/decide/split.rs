@@ -55,6 +55,10 @@ impl Change {
             .filter(|&&is_removed| is_removed)
             .count()
     }
+    /// The pages of `vma`, the mapping that was asked for, that change; none if nothing does.
+    pub fn part_of(&self, vma: &VmaAttributes) -> VpnRange {
+        self.changed().map_or(VpnRange::default(), |changed| changed.range.intersect(vma.range))
+    }
     /// The mapping that holds the changed pages afterwards; `None` if nothing changes.
     pub fn changed(&self) -> Option<VmaAttributes> {
         self.puts[self.changed]

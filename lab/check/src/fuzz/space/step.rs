@@ -3,7 +3,7 @@
 use super::world::PLACES;
 use crate::calls::{Call, MapFlags, PAGE, Prot, advice};
 use crate::fuzz::words::wild;
-use crate::setting::{InheritedZeroPages, RefusedChange, Setting};
+use crate::setting::{InheritedZeroPages, Setting};
 use interleaf::space::{MapRequest, Path, Place, Sharing};
 use interleaf::units::{Access, VirtAddr};
 use interleaf::vma::VmaFlags;
@@ -129,8 +129,7 @@ impl Circumstances {
     pub fn draw(rng: &mut Rng, scope: Scope) -> Self {
         let tables = rng.pick(&[Tables::X86, Tables::X86, Tables::Aarch64, Tables::X86La57]);
         let path = rng.pick(&[Path::Speculative, Path::Speculative, Path::Locked]);
-        let (refused, zero_pages) = (RefusedChange::ChangesNothing, InheritedZeroPages::Everywhere);
-        let mut setting = Setting { refused, zero_pages, ..Setting::default() };
+        let mut setting = Setting { zero_pages: InheritedZeroPages::Everywhere, ..Setting::default() };
         if rng.chance(1, 2) {
             // Nearly all of user space: only a page at each end of a window is foreign.
             let middle = setting.task_end / 2 / PAGE * PAGE;

@@ -70,7 +70,7 @@ pub(super) struct Case<F: Format> {
 pub(super) fn layout() -> Layout {
     let user = VpnRange::new(Vpn(16), Vpn(2048));
     let areas = Areas { user, mmap_base: Vpn(2000), legacy_base: Vpn(600) };
-    Layout { areas, heap_start: VirtAddr(PAGE << 10), max_mappings: 100, max_commit_pages: 1000 }
+    Layout { areas, heap_start: VirtAddr(PAGE << 10), max_mappings: 100, max_commit_pages: Some(1000) }
 }
 
 pub(super) fn boot_map<F: Format>(machine: &TestMachine<F>) -> BootMap {

@@ -1,13 +1,15 @@
-//! What is refused, with which error, and that it changes nothing.
+//! What is refused, with which error, and what it leaves.
 
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::machine::{Entry, Leaf};
 use crate::space::edit::VmaEdit;
-use crate::space::{AddressSpace, Advice, Error, Fault, Layout, MapRequest, Path, Place, Sharing, Vm};
+use crate::space::{
+    AddressSpace, Advice, Error, Fault, Layout, MapRequest, Misplaced, Path, Place, Sharing, Vm,
+};
 use crate::table::walk;
 use crate::units::{Access, Level, NodeId, PAGE_SIZE, VirtAddr, Vpn, VpnRange};
-use crate::vma::{VmaAttributes, VmaFlags, VmaState};
+use crate::vma::{FlagAdvice, PolicyMode, PolicyRequest, VmaAttributes, VmaFlags, VmaState};
 use std::vec::Vec;
 
 type TestSpace<'a> = AddressSpace<'a, TestMachine>;
@@ -19,6 +21,11 @@ const BASE: VirtAddr = VirtAddr(PAGE << 10);
 /// Runs the test with an empty space that may have `max_mappings`. Afterwards as many frames are handed out
 /// as before.
 fn with_space(max_mappings: usize, test: impl FnOnce(&TestSpace<'_>)) {
+    with_layout(Layout { max_mappings, ..Layout::linux::<TestFormat>() }, test);
+}
+
+/// The same with another layout.
+fn with_layout(layout: Layout, test: impl FnOnce(&TestSpace<'_>)) {
     let machine = TestMachine::new(1000);
     let frames = machine.frames();
     let region = Region {
@@ -33,7 +40,6 @@ fn with_space(max_mappings: usize, test: impl FnOnce(&TestSpace<'_>)) {
         vm.memory().check().unwrap().allocated
     };
     let before = in_use();
-    let layout = Layout { max_mappings, ..Layout::linux::<TestFormat>() };
     test(&AddressSpace::new(&vm, layout, Path::Speculative).unwrap());
     assert_eq!(in_use(), before, "frames handed out before and after");
 }
@@ -146,5 +152,133 @@ fn a_page_stays_dirty_whatever_rights_it_loses_and_gets_back() {
             let leaf = leaf(space, page(0).vpn()).unwrap();
             assert!(leaf.dirty && leaf.accessed, "{rights:?}: {leaf:?}");
         }
+    });
+}
+
+/// The pages of each mapping, counted from page 0.
+fn ranges(space: &TestSpace<'_>) -> Vec<core::ops::Range<u64>> {
+    let nr = |page: Vpn| page.0 - BASE.vpn().0;
+    mappings(space).iter().map(|vma| nr(vma.range.start)..nr(vma.range.end)).collect()
+}
+
+/// A change that needs two splits where one mapping may be added keeps the first, as in Linux; where none may
+/// be, it changes nothing.
+#[test]
+fn a_change_that_is_refused_at_its_second_split_keeps_the_first() {
+    type Call = fn(&TestSpace<'_>) -> Result<(), Error>;
+    let calls: [(Call, Error); 3] = [
+        (|space| space.protect(page(1), 2 * PAGE, VmaFlags::READ), Error::NoMemory),
+        (|space| space.advise(page(1), 2 * PAGE, Advice::Flag(FlagAdvice::Random)), Error::Again),
+        (
+            |space| {
+                let policy = PolicyRequest::of(PolicyMode::Bind, 1);
+                space.set_policy(page(1), 2 * PAGE, policy, Misplaced::Keep)
+            },
+            Error::NoMemory,
+        ),
+    ];
+    for (call, error) in calls {
+        for (most, left) in [(1, 0..4), (2, 0..1), (3, 0..1)] {
+            with_space(most, |space| {
+                map(space, 0, 4);
+                write(space, page(0));
+                let flags = space.vma_at(page(0)).unwrap().flags;
+                assert_eq!(call(space), if most == 3 { Ok(()) } else { Err(error) });
+                assert_eq!((mappings(space).len(), ranges(space)[0].clone()), (most, left));
+                let unchanged = mappings(space).iter().all(|vma| vma.flags == flags);
+                assert!(most == 3 || unchanged, "halves that are alike");
+                assert!(leaf(space, page(0).vpn()).is_some());
+            });
+        }
+    }
+}
+
+/// Of several mappings those before the refusal have changed.
+#[test]
+fn mappings_before_one_that_may_not_be_split_have_changed() {
+    with_space(4, |space| {
+        map(space, 0, 2);
+        space.protect(page(0), PAGE, VmaFlags::READ).unwrap();
+        map(space, 2, 3);
+        assert_eq!(ranges(space), [0..1, 1..5]);
+        let request = MapRequest { place: Place::Fixed(page(7)), ..MapRequest::anonymous(PAGE) };
+        space.map(&request).unwrap();
+        space.map(&MapRequest { place: Place::Fixed(page(9)), ..request }).unwrap();
+        let advise = |advice| space.advise(page(0), 4 * PAGE, Advice::Flag(advice));
+        assert_eq!(advise(FlagAdvice::DontDump), Err(Error::Again));
+        assert_eq!(ranges(space), [0..1, 1..5, 7..8, 9..10]);
+        let has = |nr| space.vma_at(page(nr)).unwrap().flags.contains(VmaFlags::DONT_DUMP);
+        assert!(has(0) && !has(1));
+    });
+}
+
+#[test]
+fn a_refused_fixed_mapping_leaves_what_linux_leaves() {
+    let few = Layout { max_commit_pages: Some(3), ..Layout::linux::<TestFormat>() };
+    let fixed = |nr, sharing| MapRequest {
+        place: Place::Fixed(page(nr)),
+        sharing,
+        ..MapRequest::anonymous(8 * PAGE)
+    };
+    with_layout(few, |space| {
+        map(space, 0, 3);
+        write(space, page(1));
+        assert_eq!(space.map(&fixed(1, Sharing::Private)), Err(Error::NoMemory));
+        assert_eq!(ranges(space), [0..1, 1..3], "split where it would have begun");
+        assert!(leaf(space, page(1).vpn()).is_some());
+        assert_eq!(space.map(&fixed(1, Sharing::Shared)), Err(Error::NoMemory));
+        assert_eq!(ranges(space), [0..1], "a shared one is refused when the old is gone");
+        assert!(leaf(space, page(1).vpn()).is_none());
+        let beside = MapRequest { place: Place::FixedNoReplace(page(1)), ..fixed(1, Sharing::Shared) };
+        assert_eq!(space.map(&beside), Err(Error::NoMemory));
+        assert_eq!(ranges(space), [0..1]);
+    });
+}
+
+/// A request is granted up to the frames of the machine, as by Linux's heuristic without swap, or as the layout
+/// says. Requests are not summed.
+#[test]
+fn one_request_commits_the_frames_of_the_machine_at_most() {
+    let usual = Layout::linux::<TestFormat>();
+    with_layout(usual, |space| {
+        let most = space.vm().memory().stats().managed;
+        let no_memory = Err(Error::NoMemory);
+        let flags = |flags, pages| MapRequest { flags, ..MapRequest::anonymous(pages * PAGE) };
+        let read_write = VmaFlags::READ | VmaFlags::WRITE;
+        assert_eq!(space.map(&flags(read_write, most + 1)), no_memory);
+        let shared = MapRequest { sharing: Sharing::Shared, ..flags(read_write, most + 1) };
+        assert_eq!(space.map(&shared), no_memory);
+        let large = space.map(&flags(VmaFlags::READ, most + 2)).unwrap();
+        assert_eq!(space.protect(large, (most + 1) * PAGE, read_write), Err(Error::NoMemory));
+        space.protect(large, most * PAGE, read_write).unwrap();
+        let unreserved = space.map(&flags(read_write | VmaFlags::NORESERVE, 1 << 30)).unwrap();
+        space.protect(unreserved, PAGE << 30, VmaFlags::READ).unwrap();
+        space.protect(unreserved, PAGE << 30, read_write).unwrap();
+        (0..2).for_each(|_| drop(space.map(&flags(read_write, most)).unwrap()));
+        let heap = space.layout().heap_start;
+        let end = VirtAddr(heap.0 + (most + 1) * PAGE);
+        assert_eq!((space.brk(end), space.brk(VirtAddr(end.0 - PAGE)).0), (heap, end.0 - PAGE));
+    });
+    with_layout(Layout { max_commit_pages: Some(u64::MAX), ..usual }, |space| {
+        space.map(&MapRequest::anonymous(PAGE << 30)).unwrap();
+    });
+}
+
+/// Advice that is refused at a locked part has dropped what lies before it.
+#[test]
+fn contents_before_a_locked_part_are_dropped() {
+    with_space(100, |space| {
+        map(space, 0, 4);
+        space.protect(page(2), PAGE, VmaFlags::READ).unwrap();
+        space.protect(page(2), PAGE, VmaFlags::READ | VmaFlags::WRITE).unwrap();
+        map(space, 8, 2);
+        let flags = space.vma_at(page(8)).unwrap().flags;
+        set_flags(space, page(8), flags | VmaFlags::LOCKED);
+        let present = || [0, 1, 8, 9].map(|nr| leaf(space, page(nr).vpn()).is_some());
+        [0, 1, 8, 9].iter().for_each(|&nr| write(space, page(nr)));
+        assert_eq!(space.advise(page(0), 10 * PAGE, Advice::DontNeed), Err(Error::Invalid));
+        assert_eq!(present(), [false, false, true, true]);
+        assert_eq!(space.advise(page(8), 2 * PAGE, Advice::DontNeedLocked), Ok(()));
+        assert_eq!(present(), [false; 4]);
     });
 }

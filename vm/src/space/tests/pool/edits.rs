@@ -41,6 +41,20 @@ fn no_call_cuts_a_huge_page() {
     });
 }
 
+/// As in Linux, which splits at the start first: that is allowed, and stays.
+#[test]
+fn a_change_that_cuts_a_page_at_its_end_alone_splits_at_its_start() {
+    with_pool(3, |_, space| {
+        map(&space, 0, 3);
+        store(&space, 1, 7);
+        assert_eq!(space.protect(at(1), PAGE, VmaFlags::READ), Err(Error::Invalid));
+        assert_eq!((space.nr_mappings(), peek(&space, 1)), (2, Some(7)));
+        store(&space, 1, 8);
+        assert_eq!(space.protect(inside(0), BYTES, VmaFlags::READ), Err(Error::Invalid));
+        assert_eq!(space.nr_mappings(), 2);
+    });
+}
+
 #[test]
 fn whole_pages_are_unmapped_protected_and_mapped_over() {
     with_pool(5, |vm, space| {
@@ -137,7 +151,7 @@ fn advice_about_huge_pages_leaves_them_as_they_are() {
 #[test]
 fn memory_of_the_pool_is_not_counted_as_committed() {
     with_pool(2, |vm, space| {
-        let layout = crate::space::Layout { max_commit_pages: HUGE, ..*space.layout() };
+        let layout = crate::space::Layout { max_commit_pages: Some(HUGE), ..*space.layout() };
         drop(space);
         let space = AddressSpace::new(vm, layout, crate::space::Path::Speculative).unwrap();
         map(&space, 0, 2);

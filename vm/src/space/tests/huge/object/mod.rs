@@ -52,7 +52,7 @@ fn run<F: Format>(
         vm.memory().check().unwrap().allocated
     };
     let before = allocated();
-    test(&vm, AddressSpace::new(&vm, Layout::linux::<F>(), path).unwrap());
+    test(&vm, AddressSpace::new(&vm, Layout::linux::<F>().overcommit(), path).unwrap());
     assert_eq!(allocated(), before, "frames allocated before and after");
     assert_eq!(vm.totals().get(Counter::NrShmemPmdMapped), 0);
     assert_eq!(vm.totals().get(Counter::NrAnonTransparentHugepages), 0);
