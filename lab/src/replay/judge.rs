@@ -135,7 +135,13 @@ impl Checker<'_> {
     /// Whether a fork that Linux refused may have taken the right to write from the page: no fault has given it
     /// back since, and the fork would have copied it. The library refuses before it takes any right, or has
     /// given the child up by then.
-    fn is_left_by_refused_fork(&self, at: usize, fault: &Fault, met: Met, vma: Option<VmaAttributes>) -> bool {
+    fn is_left_by_refused_fork(
+        &self,
+        at: usize,
+        fault: &Fault,
+        met: Met,
+        vma: Option<VmaAttributes>,
+    ) -> bool {
         const NOT_COPIED: VmaFlags = VmaFlags::DONT_FORK.union(VmaFlags::WIPE_ON_FORK);
         let is_copied = |vma: VmaAttributes| {
             vma.is_private_anonymous() && !vma.anon.is_none() && !vma.flags.intersects(NOT_COPIED)

@@ -18,6 +18,7 @@ mod huge_calls;
 mod huge_sizes;
 mod imposed;
 mod partial;
+mod refused;
 mod segments;
 mod threads;
 

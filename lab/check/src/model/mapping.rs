@@ -240,13 +240,7 @@ impl Mappings {
     }
 
     /// Gives `[start, end)`, which lies in one mapping, other flags; see [`change`](Self::change).
-    pub fn change_flags(
-        &mut self,
-        start: u64,
-        end: u64,
-        flags: VmFlags,
-        most: usize,
-    ) -> Result<(), Errno> {
+    pub fn change_flags(&mut self, start: u64, end: u64, flags: VmFlags, most: usize) -> Result<(), Errno> {
         self.change(start, end, |part| Mapping { flags, ..part }, most)
     }
 

@@ -31,8 +31,8 @@ use crate::calls::{Call, CallResult, Errno, HugeLeaves, MapLine, Outcome, PAGE, 
 use crate::setting::Setting;
 use contents::Contents;
 use huge::Regions;
-pub use mapping::{Anon, Mapping, VmFlags};
 use mapping::Mappings;
+pub use mapping::{Anon, Mapping, VmFlags};
 pub use policy::Policy;
 pub use spaces::Spaces;
 use std::collections::{BTreeMap, BTreeSet};

@@ -51,6 +51,32 @@ fn too_many_mappings_are_refused_as_linux_refuses_them() {
     assert!(refused > 10, "{refused} refused");
 }
 
+/// With room for one mapping a change that needs two splits keeps the first, so that a second such call, and a
+/// hole in the middle, find no room; whatever is refused then is refused for both counts of mappings.
+#[test]
+fn a_refused_change_has_used_up_the_last_mapping() {
+    let Some(mut linux) = oracle() else { return };
+    let setting = linux.setting().clone();
+    let most = setting.max_mappings - setting.foreign_mappings - 3;
+    let end = setting.windows[1].start + (most as u64 + 6) * PAGE;
+    let inside = Call::Mprotect { addr: end, len: PAGE, prot: RW };
+    let policy = Call::Mbind { addr: end + 2 * PAGE, len: PAGE, mode: 2, nodes: 1, flags: 0 };
+    let calls = [inside, Call::Madvise { addr: end, len: PAGE, advice: advice::DONTDUMP }, policy];
+    let hole = Call::Munmap { addr: end + 4 * PAGE, len: PAGE };
+    for call in calls {
+        for below in 0..4 {
+            let calls = [many_mappings(&setting, most - below), vec![call, hole, call]].concat();
+            let said = Model::new(setting.clone()).run(&calls);
+            assert_eq!(linux.run(&calls), said, "{call} {below} below the limit");
+            let [first, second] = [3, 2].map(|back| said.answers[calls.len() - back].clone());
+            // One splits and is refused, or finds no room; in either case none is left for the hole.
+            let refused = matches!(first, CallResult::Error(_));
+            assert_eq!(refused, below < 2, "{below}");
+            assert!(!refused || second == error(Errno::ENOMEM));
+        }
+    }
+}
+
 #[test]
 fn a_commit_larger_than_memory_is_refused() {
     let memory = setting().memory_pages * PAGE;

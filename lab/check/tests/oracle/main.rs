@@ -11,4 +11,5 @@ mod policy;
 mod processes;
 mod random;
 mod remote;
+mod words;
 mod world;

@@ -123,7 +123,9 @@ fn empty_pool() -> Events {
     alone(|_, space| {
         let flags = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::HUGETLB | MapFlags::NORESERVE;
         let flags = flags | MapFlags::FIXED;
-        let base = interleaf_linux_abi::mmap(space, [BASE.0, HUGE * PAGE, 3, flags.bits().into(), u64::MAX, 0]).unwrap();
+        let base =
+            interleaf_linux_abi::mmap(space, [BASE.0, HUGE * PAGE, 3, flags.bits().into(), u64::MAX, 0])
+                .unwrap();
         assert_eq!((base, write(space, 9)), (BASE, Err(FaultError::PoolEmpty)));
     })
 }

@@ -49,7 +49,8 @@ fn shared_fault_with_little_memory(schedule: &Schedule) {
     let machine = Machine::new(&MachineConfig::small(1, FRAMES)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory");
+    let space =
+        AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).expect("memory");
     let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(4096 << 20) };
     let start = space.map(&request).expect("room");
     let mut held: Vec<_> = std::iter::from_fn(|| vm.memory().alloc_frame(ASK)).collect();

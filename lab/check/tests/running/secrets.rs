@@ -51,7 +51,8 @@ fn page(nr: u64) -> VirtAddr {
 
 impl<'v, F: Format> World<'_, 'v, F> {
     fn space(&self) -> Space<'v, F> {
-        AddressSpace::new(self.vm, Layout::linux::<F>(), Path::Speculative).expect("memory for a space")
+        AddressSpace::new(self.vm, Layout::linux::<F>().overcommit(), Path::Speculative)
+            .expect("memory for a space")
     }
 
     /// Some pages in a row: the first, and how many.

@@ -84,7 +84,10 @@ fn play(schedule: &Schedule, call: Call, beside: Beside, memory: Memory) {
     let in_use = || vm.memory().check().expect("frames add up").allocated;
     vm.trim();
     let before = in_use();
-    let new = || Space::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory for a space");
+    let new = || {
+        Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+            .expect("memory for a space")
+    };
     let space = ManuallyDrop::new(new());
     let sharing = match memory {
         Memory::Exclusive => Sharing::Private,

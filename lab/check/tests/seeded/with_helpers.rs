@@ -34,7 +34,10 @@ pub fn with_helpers(frames: u64, huge: HugePolicy, seeds: Range<u64>, play: fn(S
                 vm.memory().check().expect("frames add up").allocated
             };
             let before = in_use();
-            play(Space::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory"), seed);
+            play(
+                Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).expect("memory"),
+                seed,
+            );
             vm.settle();
             assert_eq!(in_use(), before, "frames leaked");
             drop(vm);

@@ -37,7 +37,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 }
 
 fn collapse<'v>(options: &Options, vm: &'v Vm<'v, TimedMachine>, regions: u64) -> Result<Figure, Failure> {
-    let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+    let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .map_err(Failure::of)?;
     let len_bytes = regions * HUGE_BYTES;
     let ours = || {
         let request = MapRequest { place: Place::Fixed(BASE), ..MapRequest::anonymous(len_bytes) };

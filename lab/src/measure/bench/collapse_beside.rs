@@ -60,7 +60,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let cpus = &options.cpus[..timed_machine::nr_cpus(options) as usize];
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
-    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .map_err(Failure::of)?;
     let beside = MapRequest { place: Place::Fixed(BESIDE), ..MapRequest::anonymous(FAULTED * PAGE) };
     space.map(&beside).map_err(Failure::of)?;
     drop(entered);

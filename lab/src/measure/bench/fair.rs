@@ -146,7 +146,8 @@ fn munmap(options: &Options) -> Result<Vec<Figure>, Failure> {
     let cpus = &options.cpus[..timed_machine::nr_cpus(options) as usize];
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
-    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Locked).map_err(Failure::of)?;
+    let space =
+        AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Locked).map_err(Failure::of)?;
     let base = space.map(&MapRequest::anonymous(FAULTED * PAGE)).map_err(Failure::of)?;
     drop(entered);
     let seen = RefCell::new(Vec::new());

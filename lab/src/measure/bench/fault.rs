@@ -51,7 +51,8 @@ struct Room<'v> {
 
 impl<'v> Room<'v> {
     fn new(vm: &'v Vm<'v, TimedMachine>, path: Path, pages: u64) -> Result<Self, Failure> {
-        let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), path).map_err(Failure::of)?;
+        let space =
+            AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), path).map_err(Failure::of)?;
         let base = space.map(&MapRequest::anonymous(pages * PAGE_SIZE as u64)).map_err(Failure::of)?;
         Ok(Self { space, base })
     }

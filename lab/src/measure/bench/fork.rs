@@ -120,7 +120,8 @@ struct Parent<'v> {
 impl<'v> Parent<'v> {
     fn new(vm: &'v Vm<'v, TimedMachine>, order: Vec<u64>) -> Result<Self, Failure> {
         let pages = order.len() as u64;
-        let space = Space::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+        let space =
+            Space::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
         let base = space.map(&MapRequest::anonymous(pages * PAGE)).map_err(Failure::of)?;
         let parent = Self { space, base, pages, order };
         parent.write();

@@ -43,7 +43,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let cpus = &options.cpus[..timed_machine::nr_cpus(options) as usize];
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
-    let space = Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+    let space =
+        Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
     let at = |place, pages| MapRequest { place, ..MapRequest::anonymous(pages * PAGE) };
     let faulted = space.map(&at(Place::Hint(VirtAddr(0)), FAULTED)).map_err(Failure::of)?;
     // Below it, with a hole between.

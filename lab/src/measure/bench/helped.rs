@@ -33,8 +33,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 
 /// Nanoseconds for each page: to populate a mapping of a new space, and to end that.
 fn times(vm: &Vm<'_, TimedMachine>, pages: u64) -> [f64; 2] {
-    let space =
-        AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).expect("memory for a root");
+    let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .expect("memory for a root");
     let request = MapRequest { populate: true, ..MapRequest::anonymous(pages * PAGE_SIZE as u64) };
     let began = Instant::now();
     space.map(&request).expect("an empty space has room");

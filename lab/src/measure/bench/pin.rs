@@ -35,7 +35,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let machine = timed_machine::machine(options, 2 * large + 4096)?;
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
-    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .map_err(Failure::of)?;
     let running = space.activate(None);
     let base = space.map(&MapRequest::anonymous(PAGES as u64 * PAGE)).map_err(Failure::of)?;
     for page in 0..PAGES as u64 {

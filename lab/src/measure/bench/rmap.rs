@@ -37,7 +37,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
     let spaces = Spaces::new(&vm).map_err(Failure::of)?;
-    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .map_err(Failure::of)?;
     let base = space.map(&MapRequest::anonymous(PAGES * PAGE)).map_err(Failure::of)?;
     for page in 0..PAGES {
         let addr = VirtAddr(base.0 + page * PAGE);

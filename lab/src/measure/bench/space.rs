@@ -34,7 +34,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 /// A MiB mapped and unmapped without a touch.
 fn untouched(options: &Options, vm: &Vm<'_, TimedMachine>) -> Result<Figure, Failure> {
     let times = options.size(10_000, 10);
-    let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+    let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .map_err(Failure::of)?;
     let request = MapRequest::anonymous(1 << 20);
     let ours = || {
         ns_per(times, || {
@@ -52,7 +53,8 @@ fn untouched(options: &Options, vm: &Vm<'_, TimedMachine>) -> Result<Figure, Fai
 fn map64(options: &Options, vm: &Vm<'_, TimedMachine>) -> Result<[Figure; 2], Failure> {
     const PAGES: u64 = 64;
     let times = options.size(200, 2);
-    let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+    let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .map_err(Failure::of)?;
     let running = space.activate(None);
     let request = MapRequest::anonymous(PAGES * PAGE_SIZE as u64);
     let ours = || {

@@ -110,8 +110,8 @@ fn base_pages(options: &Options) -> Result<Vec<Figure>, Failure> {
 
 /// Nanoseconds for each page, to unmap written memory of a space that this CPU runs.
 fn unmap_written(vm: &Vm<'_, TimedMachine>, pages: u64) -> f64 {
-    let space =
-        AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).expect("memory for a root");
+    let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .expect("memory for a root");
     let len_bytes = pages * PAGE_SIZE as u64;
     let request = MapRequest { populate: true, ..MapRequest::anonymous(len_bytes) };
     let base = space.map(&request).expect("an empty space has room");

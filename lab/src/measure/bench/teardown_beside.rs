@@ -48,7 +48,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let cpus = &options.cpus[..timed_machine::nr_cpus(options) as usize];
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
-    let space = Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+    let space =
+        Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
     let faulted = space.map(&MapRequest::anonymous(FAULTED * PAGE)).map_err(Failure::of)?;
     drop(entered);
     let scene = Scene { space: &space, given: &given, pages, faulted };

@@ -51,8 +51,8 @@ impl<'v> Room<'v> {
         regions: u64,
         refusal: HugeRefusal,
     ) -> Result<Self, Failure> {
-        let space =
-            AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+        let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+            .map_err(Failure::of)?;
         space.refuse_huge_pages(refusal);
         Ok(Self { space, regions })
     }

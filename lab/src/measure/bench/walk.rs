@@ -52,7 +52,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let machine = timed_machine::machine(options, 4096)?;
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
-    let space = Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+    let space =
+        Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
     let running = space.activate(None);
     let request = MapRequest { place: Place::Fixed(BASE), ..MapRequest::anonymous(PAGES * PAGE) };
     space.map(&request).map_err(Failure::of)?;

@@ -142,7 +142,8 @@ impl WorkloadRunner<'_> {
         let machine = self.vm.machine();
         let space = {
             let _entered = machine.enter(CpuId(0));
-            AddressSpace::new(self.vm, Layout::linux::<X86_64>().overcommit(), setup.path).map_err(Failure::of)?
+            AddressSpace::new(self.vm, Layout::linux::<X86_64>().overcommit(), setup.path)
+                .map_err(Failure::of)?
         };
         let (totals, shots) = (self.vm.totals(), self.vm.shootdown_stats());
         let tasks = self.tasks(&TaskGroup::new(&space, setup), watch);

@@ -88,8 +88,8 @@ impl<'o> Unmapping<'o> {
         given: &GivenFrames,
         way: Way,
     ) -> Result<Scene<'a, 'v>, Failure> {
-        let space =
-            AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+        let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+            .map_err(Failure::of)?;
         let faulted = space.map(&MapRequest::anonymous(FAULTED * PAGE)).map_err(Failure::of)?;
         let request = MapRequest {
             sharing: Sharing::Shared,

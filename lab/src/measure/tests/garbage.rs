@@ -16,7 +16,8 @@ fn a_machine_notes_its_garbage_when_it_ends_on_a_cpu_or_not() {
     let run = || {
         let entered = machine.enter(CpuId(0));
         let vm = timed_machine::vm(&machine).unwrap();
-        let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).unwrap();
+        let space =
+            AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).unwrap();
         let base = space.map(&MapRequest::anonymous(4096)).unwrap();
         space.unmap(base, 4096).unwrap();
         vm.settle();
@@ -36,7 +37,8 @@ fn what_one_call_unlinks_comes_on_top_of_the_limit() {
     let run = || {
         let _entered = machine.enter(CpuId(0));
         let vm = timed_machine::vm(&machine).unwrap();
-        let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).unwrap();
+        let space =
+            AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).unwrap();
         for page in 0..10_000 {
             let place = Place::Fixed(VirtAddr((1 << 30) + page * 8192));
             space.map(&MapRequest { place, ..MapRequest::anonymous(4096) }).unwrap();

@@ -105,7 +105,8 @@ pub fn measure(program: Program, kind: ZeroPage, bytes: u64) -> Result<LibraryRo
     let _entered = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, timed_machine::boot_map(&machine)?).map_err(Failure::of)?;
     let vm = vm.with_huge_pages(HugePolicy::Always).with_zero_page(policy_of(kind));
-    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
+    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .map_err(Failure::of)?;
     let mapped = space.map(&MapRequest::anonymous(bytes + 2 * HUGE)).map_err(Failure::of)?;
     let base = VirtAddr(mapped.0.next_multiple_of(HUGE));
     let (totals, frames) = (vm.totals(), vm.memory().stats().allocated());

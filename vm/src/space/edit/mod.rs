@@ -11,8 +11,8 @@
 //! | `parallel_zap` | clearing the leaves of large ranges by several CPUs |
 //! | `zap` | editing entries: flush, then free; freeing empty tables |
 
-mod guard;
 mod change;
+mod guard;
 mod limits;
 mod lookup;
 mod parallel_zap;

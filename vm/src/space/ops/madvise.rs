@@ -51,11 +51,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         match advice {
             Advice::PopulateRead => self.populate_or_fail(range, Access::Read),
             Advice::PopulateWrite => self.populate_or_fail(range, Access::Write),
-            Advice::DontNeed
-            | Advice::DontNeedLocked
-            | Advice::Free
-            | Advice::WillNeed
-            | Advice::Cold => self.advise_contents(range, advice),
+            Advice::DontNeed | Advice::DontNeedLocked | Advice::Free | Advice::WillNeed | Advice::Cold => {
+                self.advise_contents(range, advice)
+            }
             Advice::Collapse => self.collapse(addr, len_bytes),
             Advice::Flag(flag) => self.advise_flags(range, flag),
         }

@@ -24,7 +24,8 @@ pub(super) fn with_space(test: impl FnOnce(&TestSpace<'_>)) {
     let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
     let region = Region { start, len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };
     let vm = Vm::new(&machine, BootMap::new(&[region]).unwrap()).unwrap();
-    let space = AddressSpace::new(&vm, Layout::linux::<TestFormat>().overcommit(), Path::Speculative).unwrap();
+    let space =
+        AddressSpace::new(&vm, Layout::linux::<TestFormat>().overcommit(), Path::Speculative).unwrap();
     test(&space);
     drop(space);
     vm.trim();

@@ -21,7 +21,8 @@ fn with_space(test: impl FnOnce(&TestSpace<'_>)) {
     let region = Region { start, len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };
     let vm = Vm::new(&machine, BootMap::new(&[region]).unwrap()).unwrap();
     let vm = vm.with_huge_pages(HugePolicy::Always);
-    let space = AddressSpace::new(&vm, Layout::linux::<TestFormat>().overcommit(), Path::Speculative).unwrap();
+    let space =
+        AddressSpace::new(&vm, Layout::linux::<TestFormat>().overcommit(), Path::Speculative).unwrap();
     let request = MapRequest { place: Place::Fixed(BASE), ..MapRequest::anonymous(4 * HUGE_BYTES) };
     space.map(&request).unwrap();
     space.fault(Fault { addr: BASE, access: Access::Read }).unwrap();

@@ -51,7 +51,8 @@ pub(super) fn with_helpers_and(policy: HugePolicy, frames: u64, f: impl FnOnce(&
             vm.memory().check().unwrap().allocated
         };
         let before = in_use();
-        let space = AddressSpace::new(&vm, Layout::linux::<TestFormat>().overcommit(), Path::Speculative).unwrap();
+        let space =
+            AddressSpace::new(&vm, Layout::linux::<TestFormat>().overcommit(), Path::Speculative).unwrap();
         f(&space);
         drop(space);
         assert_eq!((in_use(), vm.totals().get(Counter::NrAnonTransparentHugepages)), (before, 0));
