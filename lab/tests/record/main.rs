@@ -4,6 +4,7 @@
 mod command;
 mod live;
 mod model;
+mod replayed;
 mod shipped;
 mod tracefs;
 

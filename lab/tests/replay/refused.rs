@@ -168,3 +168,18 @@ fn a_fetch_from_memory_without_rights_is_refused_at_once() {
     let unsignalled = check(vec![anonymous(1, AT), none, fetch, closed()]);
     assert_eq!(unsignalled.count_of(DifferenceKind::Refused), 1);
 }
+
+/// With room for one mapping Linux has split at the start of the part, and is refused at its end.
+#[test]
+fn the_first_of_two_splits_stays_where_the_second_is_refused() {
+    let mut header = header();
+    // Three of exec, the memory, and one more.
+    header.host.settings.push(("/proc/sys/vm/max_map_count".into(), "5".into()));
+    let protect = call(Sys::Mprotect, [AT + 0x1000, 0x1000, 1, 0, 0, 0], ENOMEM);
+    let hole = call(Sys::Munmap, [AT + 0x2000, 0x1000, 0, 0, 0, 0], ENOMEM);
+    let halves = vec![private(AT, 1), private(AT + 0x1000, 3)];
+    let events = [written(4), vec![protect, hole, exit(halves)]].concat();
+    let report = Replay::of(header, events).unwrap().check(Path::Speculative, |_| ()).unwrap();
+    assert!(report.differences.is_empty(), "{}", report.text());
+    assert_eq!(report.maps.agreed, 1);
+}

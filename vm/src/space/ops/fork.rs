@@ -39,7 +39,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] where a mapping cannot be committed again, or there is no memory for records or
-    /// tables, or a frame is mapped too often. This space is as it was, but for huge pages that were split
+    /// tables, or a frame is mapped too often. Where a mapping cannot be committed nothing has changed; where
+    /// memory was lacking, private pages have lost the right to write, which their next stores give back (so
+    /// have in Linux those of mappings below one that it does not commit). Huge pages may have been split
     /// because they lie in two mappings, or somebody had a reference to them.
     pub fn fork(&self) -> Result<Self, Error> {
         // Before the lock, so dropped after it: two spaces' locks are never held together.
