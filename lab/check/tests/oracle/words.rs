@@ -2,7 +2,7 @@
 //! what is not looked at, and how wide each is read. (docs/design/arguments.md)
 
 use crate::world::{PRIVATE, R, RW, SHARED, error, last, map, outcome, page};
-use interleaf_lab::check::calls::{Call, CallResult, Errno, MapFlags, PAGE, number};
+use interleaf_check::calls::{Call, CallResult, Errno, MapFlags, PAGE, number};
 
 const MINUS_ONE: u64 = u64::MAX;
 const BEYOND_32_BITS: u64 = 1 << 40;
@@ -76,7 +76,7 @@ fn pages_are_populated_unless_the_call_may_not_block() {
 
 #[test]
 fn nothing_is_placed_below_4_gib_that_is_to_lie_above() {
-    let whole = interleaf_lab::check::setting::Setting::default().windows;
+    let whole = interleaf_check::setting::Setting::default().windows;
     let fill = |nr: usize| Call::Mmap {
         hint: whole[nr].start,
         len: whole[nr].end - whole[nr].start,
