@@ -13,8 +13,6 @@ flags! {
     CLONE_VM,
     /// The child is a thread of the process.
     CLONE_THREAD,
-    /// The child has the parent's signal handlers.
-    CLONE_SIGHAND,
     /// The parent waits until the child has ended or executes a program.
     CLONE_VFORK,
     /// An argument is the child's thread-local storage.
