@@ -5,7 +5,7 @@ use crate::world::{Heap, Lab, LyingCarve, on_cpu, on_lost_cpu};
 use crate::{call, called};
 use interleaf::frame::Memory;
 use interleaf::machine::Machine;
-use interleaf::sync::{Carve, Event, Handler, Registration};
+use interleaf::sync::{Carve, Event, Handler, RegisterError, Registration};
 use interleaf::sync::{
     CpuNumbers, GarbageLimits, HitSource, LastHit, LastHits, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard,
 };
@@ -212,20 +212,21 @@ fn handlers(machine: &Lab) {
     called!(Handler::stop => <Meek as Handler<Lab>>::stop(&()));
     let mut of_machine = boot_memory.early_allocator();
     type Rudely<'m> = Registration<'m, Lab, Rude>;
-    let refused = called!(Registration::register => Rudely::register(&other, &mut of_machine).is_none());
+    let refused = called!(Registration::register => Rudely::register(&other, &mut of_machine).is_err());
     assert_eq!(refused, Some(true), "memory that does not last as long as the machine");
     called!(Registration::register => {
-        Registration::<Lab, Meek>::register(machine, &mut of_machine).is_none()
+        Registration::<Lab, Meek>::register(machine, &mut of_machine).is_err()
     });
-    let rude = called!(Registration::register => Rudely::register(machine, &mut of_machine)).flatten();
-    let rude = rude.expect("memory for a word");
+    let rude = called!(Registration::register => Rudely::register(machine, &mut of_machine));
+    let rude = rude.expect("an answer").expect("memory for a word");
     call!(Registration::machine, &rude);
     assert_eq!(*rude, 77);
     interrupt_self(machine);
     crate::call::without_message(|| drop(rude));
-    // It was not unregistered, and is called as long as the machine lives.
+    // It was not unregistered, is called as long as the machine lives, and keeps its place.
     interrupt_self(machine);
-    forget(called!(Registration::register => Rudely::register(machine, &mut of_machine)));
+    let second = called!(Registration::register => Rudely::register(machine, &mut of_machine).err());
+    assert_eq!(second, Some(Some(RegisterError::Taken)));
     interrupt_self(machine);
 }
 

@@ -89,8 +89,9 @@ where
                 last = (self.hold)(id);
                 // Asked once: what a safe trait answers may be another space the next time.
                 let is_it = |space: &&AddressSpace<'v, M>| {
-                    (space.id() == id || mutant!("rmap.other-space-believed"))
-                        && (space.is_of(self.vm) || mutant!("rmap.other-system-believed"))
+                    let is_wanted = space.id() == id || mutant!("rmap.other-space-believed");
+                    let is_ours = space.is_of(self.vm) || mutant!("rmap.other-system-believed");
+                    is_wanted && is_ours
                 };
                 let Some(space) = last.as_deref().filter(is_it) else {
                     is_space_missing = true;
