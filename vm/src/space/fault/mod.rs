@@ -134,20 +134,29 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[inline]
     fn speculate(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         let mut result = attempt(self, fault, &Speculated, prepared);
-        if matches!(result, Err(reason) if reason.is_brief()) {
-            result = self.speculate_again(fault, prepared);
+        if let Err(reason) = result
+            && reason.is_brief()
+        {
+            result = self.speculate_again(fault, prepared, reason);
         }
         result.inspect_err(|&reason| self.vm.count_fallback(fault, reason))
     }
 
-    /// A second attempt where another CPU was at work on the same mapping or entry. Both last a few stores: a
-    /// writer publishes the new mapping right after it marks the old one stale, and a fault that was faster
-    /// has installed its entry. The frame is prepared already; a block for a huge page is now, outside of the
-    /// read section.
+    /// A second attempt. Where another CPU was at work on the same mapping or entry, that lasts a few stores:
+    /// a writer publishes the new mapping right after it marks the old one stale, and a fault that was faster
+    /// has installed its entry. Else the first attempt has found out what it needs; a block for a huge page is
+    /// prepared here, outside of the read section.
     #[cold]
     #[inline(never)]
-    fn speculate_again(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
-        M::Cpu::relax();
+    fn speculate_again(
+        &self,
+        fault: Fault,
+        prepared: &mut Prepared<'v, M>,
+        reason: Fallback,
+    ) -> Result<(), Fallback> {
+        if !reason.is_unprepared() {
+            M::Cpu::relax();
+        }
         self.prepare_huge(prepared);
         attempt(self, fault, &Speculated, prepared)
     }
@@ -232,11 +241,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
                 Fallback::PoolEmpty => return Err(FaultError::PoolEmpty),
                 Fallback::HugeUnprepared => self.prepare_huge(prepared),
-                Fallback::VmaChanged
-                | Fallback::PmdChanged
-                | Fallback::EntryBusy
-                | Fallback::CowUnprepared
-                | Fallback::HugeShared => M::Cpu::relax(),
+                Fallback::CowUnprepared | Fallback::HugeShared => {}
+                Fallback::VmaChanged | Fallback::PmdChanged | Fallback::EntryBusy => M::Cpu::relax(),
             }
         }
     }

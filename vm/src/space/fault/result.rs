@@ -84,6 +84,11 @@ impl Fallback {
         )
     }
 
+    /// Whether the next attempt needs more than this one had, and so has nothing to wait for.
+    pub(super) const fn is_unprepared(self) -> bool {
+        matches!(self, Self::CowUnprepared | Self::HugeUnprepared | Self::HugeShared)
+    }
+
     /// The counter of this reason.
     pub const fn counter(self) -> Counter {
         match self {
