@@ -134,6 +134,23 @@ fn loom_a_huge_page_that_is_discarded_against_a_store() {
     explore(huge, [discard, store_to_two], |_| ());
 }
 
+/// The CPU that discards has the page cached: the other one never has a new page beside that.
+#[test]
+fn loom_a_huge_page_that_is_discarded_where_it_is_cached_against_a_store() {
+    let discard: Program = |machine, space| {
+        assert!(store(machine, space, START));
+        space.advise(START.addr(), WHOLE * PAGE, Advice::DontNeed).unwrap();
+        true
+    };
+    let store_to_one: Program = |machine, space| {
+        assert!(store(machine, space, START));
+        let [own, other] = [1, 0].map(|cpu| machine.cached(cpu, START).map(|leaf| leaf.pfn));
+        assert!(other.is_none() || own == other, "TLBs hold two blocks for one range");
+        true
+    };
+    explore(huge, [discard, store_to_one], |_| ());
+}
+
 /// Fast pins refuse a huge page by name, and pin the frame of a page of which a split has made one.
 #[test]
 fn loom_a_split_for_a_pin_against_a_fast_pin_of_a_part() {
