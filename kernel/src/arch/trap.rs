@@ -222,6 +222,8 @@ enum AfterFault {
     NoMemory,
     /// Refused, see [`FaultError`].
     PoolEmpty,
+    /// Refused, see [`FaultError`].
+    Stalled,
 }
 
 impl From<FaultError> for AfterFault {
@@ -231,6 +233,7 @@ impl From<FaultError> for AfterFault {
             FaultError::NotMapped => AfterFault::NotMapped,
             FaultError::NotAllowed => AfterFault::NotAllowed,
             FaultError::PoolEmpty => AfterFault::PoolEmpty,
+            FaultError::Stalled => AfterFault::Stalled,
             _ => AfterFault::NoMemory,
         }
     }
@@ -245,6 +248,7 @@ impl AfterFault {
             AfterFault::NotAllowed => Some(FaultError::NotAllowed),
             AfterFault::NoMemory => Some(FaultError::NoMemory),
             AfterFault::PoolEmpty => Some(FaultError::PoolEmpty),
+            AfterFault::Stalled => Some(FaultError::Stalled),
         }
     }
 }

@@ -52,6 +52,16 @@ impl<M: Machine> Memory<'_, M> {
         self.free_if_taken(meta, pfn, meta.put());
     }
 
+    /// As [`put`](Self::put), of the reference that the only entry of a frame or a block had.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn put_exclusive(&self, pfn: Pfn) {
+        let meta = self.meta_of(pfn);
+        let state = meta.state();
+        let left = if state.restores() { self.put_restoring(meta, state) } else { meta.put() };
+        self.free_if_taken(meta, pfn, left);
+    }
+
     /// As [`put`](Self::put), of a pin.
     pub(super) fn put_pin(&self, pfn: Pfn) {
         let meta = self.meta_of(pfn);

@@ -93,7 +93,7 @@ pub use boot::{RECORDS_WRITTEN, RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};
 pub(crate) use held::{HeldRegistry, Hold};
 pub use huge_pool::PoolCounts;
-pub(crate) use huge_pool::{HugeReserve, NotTaken, PoolCopy, PoolFolio, PoolTake};
+pub(crate) use huge_pool::{HugeReserve, NotTaken, PoolCopy, PoolFolio, PoolTake, TakingBack};
 pub use huge_zero::HugeZeroOptions;
 pub(crate) use huge_zero::{HugeZeroUse, NoHugeZero, Taken};
 pub use index_pools::{IndexAllocator, IndexPools};

@@ -133,7 +133,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if let Some(found) = speculated {
             return Ok(found);
         }
-        let found = self.until_resolved(&mut prepared, None, |prepared, after_writers| {
+        let found = self.until_resolved((page, "copy"), &mut prepared, None, |prepared, after_writers| {
             let guard = self.share_page(page, after_writers);
             self.source_attempt(page, part, &Locked::new(&guard), prepared)
         });

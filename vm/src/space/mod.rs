@@ -10,6 +10,7 @@
 //! | `walk` | scans of accessed bits, translations, call chains: without a lock |
 //! | `inspect` | inspection by checkers and observers |
 //! | `fork_cursor` | how far a fork has come |
+//! | `retry` | retries at a page, and what ends them |
 //! | `rmap` | the reverse map: from a frame of anonymous memory to the entries that map it |
 //! | `activate` | a CPU loads a space and unloads it |
 //! | `spaces` | spaces by number, and handles that keep them |
@@ -35,6 +36,7 @@ mod inspect;
 mod layout;
 mod ops;
 mod pin;
+mod retry;
 mod rmap;
 mod spaces;
 mod vm;

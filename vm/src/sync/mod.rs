@@ -22,6 +22,7 @@
 //! | [`CpuNumbers`] | numbers of spaces and of private copies, each given once, by each CPU from its own |
 //! | [`UniqueId`] | which RCU a guard is of, which memory an object is of |
 //! | [`wait_until`] | the one wait loop |
+//! | `Retry`, `Progress` | a retry that depends on another party, and what ends it |
 //!
 //! Under `cfg(loom)` an atomic keeps its layout and finds loom's atomic by its address (see `shadow`),
 //! because entries and records live in raw memory that loom cannot construct.
@@ -37,6 +38,7 @@ mod last_hit;
 pub mod lockdep;
 mod percpu;
 mod plain;
+mod progress;
 pub mod rcu;
 mod rwlock;
 #[cfg(loom)]
@@ -58,6 +60,9 @@ pub use handler::{Event, Handler, RegisterError, Registration};
 pub use last_hit::{HitSource, HitVersion, LastHit, LastHits};
 pub use percpu::{CpuGuard, CpuLocal, CpuRef, PerCpu, PreemptGuard, PreemptOff, with_interrupts_off};
 pub use plain::Plain;
+#[cfg(all(test, not(loom)))]
+pub(crate) use progress::withhold;
+pub(crate) use progress::{NoProgress, Progress, Retry};
 pub use rcu::{
     GarbageLimits, GarbageStats, HandlerSection, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim,
 };

@@ -45,7 +45,7 @@ impl<C: Cpu> SpaceTlb<C> {
     }
 
     /// The generation that a CPU which starts now has seen.
-    pub(super) fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Acquire)
     }
 

@@ -103,6 +103,31 @@ pub const ALL: &[Mutation] = &[
         test: SHARED,
     },
     Mutation {
+        point: "pool.backing-kept-between-attempts",
+        wrong: "a fault keeps a page of an object that has ended, which the next mapping lacks",
+        test: Model("loom_a_fault_against_munmap_of_the_last_mapping"),
+    },
+    Mutation {
+        point: "pool.astray-not-noted",
+        wrong: "a fault waits for a page as long as a caller keeps a reference to it",
+        test: Unit("space::tests::pool::progress"),
+    },
+    Mutation {
+        point: "pool.taken-though-kept",
+        wrong: "a child loses its page though a reference keeps its owner from having it",
+        test: Unit("space::tests::pool::progress"),
+    },
+    Mutation {
+        point: "pool.surplus-noted-late",
+        wrong: "a page that comes back while the pool is made smaller stays",
+        test: Unit("space::tests::pool::progress"),
+    },
+    Mutation {
+        point: "progress.never-ends",
+        wrong: "a retry without progress goes on for ever",
+        test: Unit("space::tests::progress"),
+    },
+    Mutation {
         point: "pool.kept-taken-for-empty",
         wrong: "a fault that comes second to its page ends with a bus error",
         test: Model("loom_two_faults_race_for_one_page_that_is_set_aside"),
@@ -110,6 +135,6 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pool.entry-not-rechecked",
         wrong: "a page is installed over the one that another fault has put there",
-        test: Model("loom_two_faults_race_for_one_entry_with_a_page_each"),
+        test: Model("loom_two_faults_race_for_the_only_page_of_an_object"),
     },
 ];

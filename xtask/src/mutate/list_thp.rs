@@ -66,7 +66,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "zap.huge-unlocked-before-flush",
         wrong: "another page is installed while a TLB holds the huge one",
-        test: Model("loom_a_huge_page_that_is_discarded_against_a_store"),
+        test: Model("loom_a_huge_page_that_is_discarded_where_it_is_cached_against_a_store"),
     },
     Mutation {
         point: "madvise.freed-beyond-range",

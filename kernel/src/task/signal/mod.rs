@@ -70,6 +70,7 @@ pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
             return;
         }
         FaultError::PoolEmpty => (SIGBUS, BUS_ADRERR, "no huge page is left of those that are reserved"),
+        FaultError::Stalled => (SIGBUS, BUS_ADRERR, "another party has the page, and does not go on"),
         _ => end_by(SIGKILL, &saved.frame, "there is no memory for a page"),
     };
     force(saved, Info { signal, code, address: address.0 }, address.0, what);

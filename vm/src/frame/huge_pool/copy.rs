@@ -75,6 +75,7 @@ impl<M: Machine> Memory<'_, M> {
         let may_be_left = state.copies > 0 && !mutant!("pool.copies-not-waited-for");
         let folio = taken.map_err(|not| if may_be_left { NotTaken::Away } else { not })?;
         state.copies += 1;
+        state.begun += 1;
         drop(state);
         Ok(UnfilledCopy { folio, under_way: CopyUnderWay { memory: self, size } })
     }

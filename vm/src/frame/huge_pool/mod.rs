@@ -14,6 +14,7 @@
 //! | `copy` | [`PoolCopy`]: one that holds a copy of what several spaces share |
 //! | `reserve` | [`HugeReserve`]: huge pages that are set aside, on the way to or from who counts them |
 //! | `resize` | how many huge pages there are |
+//! | `take_back` | [`TakingBack`]: a page is being taken back from children |
 //!
 //! # Counts
 //!
@@ -25,14 +26,18 @@
 //! | `free` | in the zones' lists |
 //! | `reserved` | that are kept: as many as there are entries marked [`Reserved`], and as objects count |
 //! | `away` | that come back by themselves: taken for one of those, or dropped by an entry, not back yet |
+//! | `astray` | that were dropped by an entry, and are kept by references: these may last |
 //! | `surplus` | that leave the pool when they come back: it was made smaller than what is in use |
 //! | `copies` | that were taken for copies of shared pages, each until the old page's mapping is back |
+//! | `takers` | none: calls that take a page back from children; `begun` counts them and copies, from the start |
 //!
 //! [`Reserved`]: crate::machine::Marker::Reserved
 //!
-//! The rule is *reserved ≤ free + away*; what is beyond is *available* to mappings that set nothing aside,
-//! and to be reserved. So whoever takes a huge page for a reserved entry gets one: where none is free at this
-//! moment, one is on its way back, and is waited for. A fault that prepares a huge page changes no reserve
+//! The rule is *reserved ≤ free + away + astray*; what *free + away* have beyond *reserved* is *available* to
+//! mappings that set nothing aside, and to be reserved. So whoever takes a huge page for a reserved entry
+//! gets one: where none is free at this moment, one is on its way back, and is waited for. But for what has
+//! gone astray: a caller has taken a reference by number between the change of the entry and its flush. How
+//! long it is kept is not for the pool to say, so nothing waits for it but one grace period. A fault that prepares a huge page changes no reserve
 //! before it installs it, under the lock of the entry's table; so it does not matter what becomes of the
 //! entry meanwhile.
 
@@ -40,12 +45,14 @@ mod copy;
 mod folio;
 mod reserve;
 mod resize;
+mod take_back;
 
 pub(crate) use copy::PoolCopy;
 pub(crate) use folio::{PoolFolio, PoolTake};
 pub(crate) use reserve::HugeReserve;
+pub(crate) use take_back::TakingBack;
 
-use super::{FramePlacement, FrameState, Init, Memory, Zone};
+use super::{FrameMeta, FramePlacement, FrameState, Init, Memory, Zone};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{SpinGuard, SpinLock, lockdep};
@@ -78,8 +85,11 @@ struct PoolState {
     free: u64,
     reserved: u64,
     away: u64,
+    astray: u64,
     surplus: u64,
     copies: u64,
+    takers: u64,
+    begun: u64,
 }
 
 /// The free folios of one node and size, linked through the records of their heads.
@@ -90,6 +100,17 @@ pub(in crate::frame) struct PoolList<C: Cpu> {
     len: AtomicU64<C>,
 }
 
+/// As what a folio was counted that comes back.
+#[derive(Clone, Copy, Debug)]
+enum CameFrom {
+    /// In use: in no count.
+    Use,
+    /// As one that comes back by itself.
+    Away,
+    /// As one that references have kept.
+    Astray,
+}
+
 /// Why no huge page was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotTaken {
@@ -98,6 +119,8 @@ pub(crate) enum NotTaken {
     /// None is free at this moment, and one is on its way back; or another space is copying a page, and
     /// perhaps leaves it to the caller.
     Away,
+    /// One was reserved, and references keep the page that was to come back for it.
+    Astray,
     /// None is free or on its way back, though one was reserved: it has just been used, by the entry
     /// or whoever has changed it. The caller looks at the entry again.
     Kept,
@@ -105,12 +128,23 @@ pub(crate) enum NotTaken {
 
 impl<C: Cpu> HugePools<C> {
     pub const fn new() -> Self {
-        let empty = PoolState { total: 0, free: 0, reserved: 0, away: 0, surplus: 0, copies: 0 };
-        Self { sizes: [SpinLock::new(empty), SpinLock::new(empty)] }
+        Self { sizes: [const { SpinLock::new(PoolState::EMPTY) }; 2] }
     }
 }
 
 impl PoolState {
+    const EMPTY: Self = Self {
+        total: 0,
+        free: 0,
+        reserved: 0,
+        away: 0,
+        astray: 0,
+        surplus: 0,
+        copies: 0,
+        takers: 0,
+        begun: 0,
+    };
+
     /// Those that are not reserved.
     const fn available(&self) -> u64 {
         (self.free + self.away).saturating_sub(self.reserved)
@@ -199,10 +233,11 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Takes a huge page where it is wanted. Waits for one that is on its way back, which its holder may
     /// bring only once it has got the lock of a space: so this is called with no lock held, and outside of
-    /// any read section.
+    /// any read section. The holder is a call of the library: a fault that prepares the page, or an edit
+    /// before the end of its flush.
     ///
     /// # Errors
-    /// [`NotTaken::Empty`] and [`NotTaken::Kept`].
+    /// All but [`NotTaken::Away`].
     pub(crate) fn take_from_pool(
         &self,
         size: PageSize,
@@ -244,8 +279,12 @@ impl<M: Machine> Memory<'_, M> {
         }
         if state.free == 0 {
             let is_kept = take == PoolTake::Reserved && !mutant!("pool.kept-taken-for-empty");
-            let otherwise = if is_kept { NotTaken::Kept } else { NotTaken::Empty };
-            return Err(if state.away > 0 { NotTaken::Away } else { otherwise });
+            return Err(match is_kept {
+                _ if state.away > 0 => NotTaken::Away,
+                true if state.astray > 0 => NotTaken::Astray,
+                true => NotTaken::Kept,
+                false => NotTaken::Empty,
+            });
         }
         let lists = self.zones_from(placement).map(|zone| zone.huge_pool(index));
         let pfn = lists.filter_map(|list| self.pop(list)).next().ok_or(NotTaken::Empty)?;
@@ -266,18 +305,39 @@ impl<M: Machine> Memory<'_, M> {
 
     /// A folio that was taken comes back.
     fn untake(&self, (pfn, size): (Pfn, PageSize), init: Init, take: PoolTake) {
-        self.put_back((pfn, size), init, take == PoolTake::Reserved);
+        let from = if take == PoolTake::Reserved { CameFrom::Away } else { CameFrom::Use };
+        self.put_back((pfn, size), init, from);
     }
 
     /// The last reference to a folio of the pool is gone: it comes back. `left` is what its record says.
     pub(super) fn return_to_pool(&self, pfn: Pfn, left: FrameState) {
-        self.put_back((pfn, size_of_order(left.order())), Init::Dirty, left.restores());
+        let from = match () {
+            () if left.restores() => CameFrom::Away,
+            () if left.is_astray() => CameFrom::Astray,
+            () => CameFrom::Use,
+        };
+        self.put_back((pfn, size_of_order(left.order())), Init::Dirty, from);
     }
 
-    fn put_back(&self, (pfn, size): (Pfn, PageSize), init: Init, was_away: bool) {
+    /// Puts the reference that the entry of a folio had which is to come back for it; the flush has ended.
+    /// Returns what is left. Where that is a reference of another party the folio does not come back by
+    /// itself: one step with the count, as that party may put it at once.
+    pub(super) fn put_restoring(&self, meta: &FrameMeta<M::Cpu>, state: FrameState) -> Option<FrameState> {
+        let (mut pool, _) = self.lock_pool(size_of_order(state.order()))?;
+        let left = meta.put_restoring();
+        if left.is_some_and(FrameState::is_astray) {
+            pool.away -= 1;
+            pool.astray += 1;
+        }
+        left
+    }
+
+    fn put_back(&self, (pfn, size): (Pfn, PageSize), init: Init, from: CameFrom) {
         let Some((mut state, index)) = self.lock_pool(size) else { return };
-        if was_away {
-            state.away -= 1;
+        match from {
+            CameFrom::Away => state.away -= 1,
+            CameFrom::Astray => state.astray -= 1,
+            CameFrom::Use => {}
         }
         // Counted as free: is it more than what is reserved?
         let is_spare = state.free + 1 + state.away > state.reserved;
@@ -331,7 +391,8 @@ impl<M: Machine> Memory<'_, M> {
             (folios.take_while(is_here).count() as u64 == list.len()).then_some(list.len())
         };
         let free = self.zones.iter().map(listed).sum::<Option<u64>>();
-        let holds = state.reserved <= state.free + state.away && state.surplus <= state.total;
+        let kept = state.free + state.away + state.astray;
+        let holds = state.reserved <= kept && state.surplus <= state.total;
         holds && free == Some(state.free) && state.free <= state.total && pooled == state.free
     }
 }

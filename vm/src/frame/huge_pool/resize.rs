@@ -1,6 +1,6 @@
 //! How many huge pages the reserved pool has: taken from the zones, and given back.
 
-use super::{PoolCounts, PoolState, index_of};
+use super::{PoolCounts, index_of};
 use crate::frame::{FrameState, Init, Memory, Priority, Zone};
 use crate::machine::Machine;
 use crate::units::{Order, PageSize, Pfn};
@@ -35,8 +35,13 @@ impl<M: Machine> Memory<'_, M> {
                 while self.lacking(size, pages) > 0 && self.fill_one(size, zone) {}
             }
         } else {
-            while self.give_one_back(size, pages) {}
-            self.note_surplus(size, pages);
+            // In this order: what comes back from now on finds that it is to leave.
+            let is_late = mutant!("pool.surplus-noted-late");
+            self.note_surplus(size, pages, is_late);
+            self.shed_surplus(size);
+            if is_late {
+                self.note_surplus(size, pages, false);
+            }
         }
         self.huge_pool(size)
     }
@@ -128,42 +133,33 @@ impl<M: Machine> Memory<'_, M> {
         })
     }
 
-    /// Takes a huge page out of the pool that is free and not reserved, from the node that has most of
-    /// them, if `is_wanted` says so of the counts, under their lock.
-    fn take_spare(&self, size: PageSize, is_wanted: impl FnOnce(&mut PoolState) -> bool) -> Option<Pfn> {
+    /// Takes a huge page out of the pool that is free and not reserved, from the node that has most of them,
+    /// if one is to leave.
+    fn take_surplus(&self, size: PageSize) -> Option<Pfn> {
         let (mut state, index) = self.lock_pool(size)?;
-        if state.free == 0 || state.available() == 0 || !is_wanted(&mut state) {
+        if state.free == 0 || state.available() == 0 || state.surplus == 0 {
             return None;
         }
         let fullest = self.zones.iter().max_by_key(|zone| zone.huge_pool(index).len());
         let pfn = self.pop(fullest?.huge_pool(index))?;
         state.free -= 1;
+        state.surplus -= 1;
         state.total -= 1;
         Some(pfn)
     }
 
-    /// Gives a free huge page back that is not reserved, if there are more than `pages`.
-    fn give_one_back(&self, size: PageSize, pages: u64) -> bool {
-        let Some(pfn) = self.take_spare(size, |state| state.persistent() > pages) else { return false };
-        self.release(pfn, size.order(), self.meta_of(pfn).state().init());
-        true
-    }
-
     /// Gives back what is free, reserved for no entry, and was to leave the pool.
     pub(super) fn shed_surplus(&self, size: PageSize) {
-        let is_surplus = |state: &mut PoolState| {
-            let is_any = state.surplus > 0;
-            state.surplus -= u64::from(is_any);
-            is_any
-        };
-        while let Some(pfn) = self.take_spare(size, is_surplus) {
+        while let Some(pfn) = self.take_surplus(size) {
             self.release(pfn, size.order(), self.meta_of(pfn).state().init());
         }
     }
 
-    fn note_surplus(&self, size: PageSize, pages: u64) {
+    /// What the pool has beyond `pages` is to leave it; of `only_free`, as much of it as is free.
+    fn note_surplus(&self, size: PageSize, pages: u64, only_free: bool) {
         if let Some((mut state, _)) = self.lock_pool(size) {
-            state.surplus = state.total.saturating_sub(pages);
+            let beyond = state.total.saturating_sub(pages);
+            state.surplus = if only_free { beyond.min(state.free) } else { beyond };
         }
     }
 }

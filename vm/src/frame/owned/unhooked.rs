@@ -306,7 +306,7 @@ pub(super) fn free_exclusive<M: Machine>(memory: &Memory<'_, M>, mut next: Optio
             len += 1;
         } else {
             // Somebody has a reference, or the record says more of the frame.
-            memory.put(pfn);
+            memory.put_exclusive(pfn);
         }
         if len == FREE_BATCH {
             memory.free_batch(&batch);

@@ -52,6 +52,11 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::restoring).is_some()
     }
 
+    /// Puts the entry's reference to a block that [restores](Self::begin_restore). Returns what is left.
+    pub(in crate::frame) fn put_restoring(&self) -> Option<FrameState> {
+        self.step_shared(FrameState::put_restoring)
+    }
+
     /// Makes the first frame of a block that was just taken exclusive user memory that one entry is going to
     /// map, of its own: the other records are written next ([`become_part`](Self::become_part)).
     pub(in crate::frame) fn become_first_part(&self, birth: Birth) {

@@ -15,11 +15,12 @@
 //! | 53 | *pooled*: the reserved pool keeps the block while nobody uses it (`Taken`, `User`, `File`) |
 //! | 54..62 | index of the zone (`Free`) |
 //! | 62 | *restores*: the pool keeps the block for an entry once nobody uses it (`User`; until it is back) |
+//! | 63 | *astray*: it was to be kept so, and references keep it from coming back (`User`; until it is back) |
 //!
 //! The refcount is the sum of references and pins. (Linux adds 1 024 to one count for a pin of a small folio,
 //! and has a second word for those of large ones.)
 //!
-//! All other bits are zero. A word of zero is [`Kind::Reserved`]: a hole, boot memory, or a frame inside a
+//! A word of zero is [`Kind::Reserved`]: a hole, boot memory, or a frame inside a
 //! block whose head lies before it. A frame inside a block may also say `Cached`: it was freed from a cache
 //! with its neighbours, as one block, of which only the head's record is written. No code reads it there.
 //!
@@ -65,6 +66,7 @@ const DIRTY: u64 = 1 << 52;
 const POOLED: u64 = 1 << 53;
 const ZONE_SHIFT: u32 = 54;
 const RESTORES: u64 = 1 << 62;
+const ASTRAY: u64 = 1 << 63;
 /// More references than this are refused, so that no count ever overflows: each is a value somewhere, most of
 /// them for a moment, and all entries have one together.
 const MOST_REFS: u64 = REFS;
@@ -110,10 +112,9 @@ impl FrameState {
         Self(Self::taken(order).0 | POOLED | init.bit())
     }
 
-    /// Whether the bits without a meaning are zero.
+    /// Whether the bits agree: what has gone astray does not come back for an entry.
     pub(in crate::frame) const fn is_sound(self) -> bool {
-        const UNUSED: u64 = 1 << 63;
-        self.0 & UNUSED == 0
+        self.0 & (RESTORES | ASTRAY) != RESTORES | ASTRAY
     }
 
     /// The kind of the frame.
@@ -163,6 +164,10 @@ impl FrameState {
     /// Whether the reserved pool keeps the block for an entry once it is back.
     pub const fn restores(self) -> bool {
         self.0 & RESTORES != 0
+    }
+    /// Whether references have kept it when it was to come back to the reserved pool for an entry.
+    pub(in crate::frame) const fn is_astray(self) -> bool {
+        self.0 & ASTRAY != 0
     }
     /// Whether it was written through an entry that is gone.
     pub const fn is_dirty(self) -> bool {
@@ -242,13 +247,20 @@ impl FrameState {
     pub fn unpinned(self) -> Option<Self> {
         self.less(PIN, PINS)
     }
+    /// As [`put`](Self::put), of the reference that the entry of a block had which *restores*: if it is not
+    /// the last, the block has gone *astray*.
+    pub(in crate::frame) fn put_restoring(self) -> Option<Self> {
+        let left = self.put()?;
+        let is_kept = left.kind().is_counted() && !mutant!("pool.astray-not-noted");
+        Some(if is_kept { Self(left.0 & !RESTORES | ASTRAY) } else { left })
+    }
     fn less(self, one: u64, counts: u64) -> Option<Self> {
         if !self.kind().is_counted() || self.0 & counts == 0 {
             return None;
         }
         let is_last = self.0 & (PINS | REFS) == one;
         Some(if is_last {
-            Self(Self::taken(self.order()).0 | self.0 & (POOLED | RESTORES))
+            Self(Self::taken(self.order()).0 | self.0 & (POOLED | RESTORES | ASTRAY))
         } else {
             Self(self.0 - one)
         })

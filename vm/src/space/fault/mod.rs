@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod` | the entry: an attempt without the space's lock, then attempts with it |
 //! | `attempt` | one attempt: the steps in their order |
+//! | `rounds` | attempts under the lock, one after another, and what ends them |
 //! | `proof` | why the mapping that an attempt has found may be trusted |
 //! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
 //! | `prepare_block` | the same for blocks of frames |
@@ -33,6 +34,7 @@ mod prepare_pool;
 mod prepare_shared_huge;
 mod proof;
 mod result;
+mod rounds;
 mod shared_huge;
 mod sizes;
 #[cfg(test)]
@@ -136,20 +138,29 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[inline]
     fn speculate(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         let mut result = attempt(self, fault, &Speculated, prepared);
-        if matches!(result, Err(reason) if reason.is_brief()) {
-            result = self.speculate_again(fault, prepared);
+        if let Err(reason) = result
+            && reason.is_brief()
+        {
+            result = self.speculate_again(fault, prepared, reason);
         }
         result.inspect_err(|&reason| self.vm.count_fallback(fault, reason))
     }
 
-    /// A second attempt where another CPU was at work on the same mapping or entry. Both last a few stores: a
-    /// writer publishes the new mapping right after it marks the old one stale, and a fault that was faster
-    /// has installed its entry. The frame is prepared already; a block for a huge page is now, outside of the
-    /// read section.
+    /// A second attempt. Where another CPU was at work on the same mapping or entry, that lasts a few stores:
+    /// a writer publishes the new mapping right after it marks the old one stale, and a fault that was faster
+    /// has installed its entry. Else the first attempt has found out what it needs; a block for a huge page is
+    /// prepared here, outside of the read section.
     #[cold]
     #[inline(never)]
-    fn speculate_again(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
-        M::Cpu::relax();
+    fn speculate_again(
+        &self,
+        fault: Fault,
+        prepared: &mut Prepared<'v, M>,
+        reason: Fallback,
+    ) -> Result<(), Fallback> {
+        if !reason.is_unprepared() {
+            M::Cpu::relax();
+        }
         self.prepare_huge(prepared);
         attempt(self, fault, &Speculated, prepared)
     }
@@ -183,72 +194,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         prepared: &mut Prepared<'v, M>,
         first: Option<Fallback>,
     ) -> Result<(), FaultError> {
-        self.until_resolved(prepared, first, |prepared, after_writers| {
+        self.until_resolved((fault.addr.vpn(), "fault"), prepared, first, |prepared, after_writers| {
             self.attempt_locked(fault, prepared, after_writers)
         })
-    }
-
-    /// Makes attempts under the space's lock, as many as it takes: `attempt` is told whether to lock after
-    /// all edits under way.
-    ///
-    /// A fault may be refused because of mappings whose publisher has not flushed yet: then other accesses of
-    /// the same thread, through this CPU's TLB, would still be served. Such a refusal is looked at again when
-    /// no edit is under way; so what it says has happened before it. The same for a mapping that is busy: its
-    /// publisher holds the lock, shared, until it is live.
-    #[inline(always)]
-    pub(super) fn until_resolved<R>(
-        &self,
-        prepared: &mut Prepared<'v, M>,
-        mut first: Option<Fallback>,
-        mut attempt: impl FnMut(&mut Prepared<'v, M>, bool) -> Result<R, Fallback>,
-    ) -> Result<R, FaultError> {
-        // Whether the backing's index has lacked memory though all that waited had been done.
-        let mut has_waited = false;
-        let mut after_writers = false;
-        loop {
-            let result = first.take().map_or_else(|| attempt(prepared, after_writers), Err);
-            let reason = match result {
-                Ok(done) => return Ok(done),
-                Err(reason) => reason,
-            };
-            match reason {
-                Fallback::VmaMissing | Fallback::VmaAccess | Fallback::VmaChanged
-                    if !after_writers && self.is_edit_pending() =>
-                {
-                    after_writers = true;
-                }
-                // A fork or a sweep under way keeps out writers, so it has ended once there are none.
-                Fallback::Forking | Fallback::EntryPending => after_writers = true,
-                Fallback::VmaMissing => return Err(FaultError::NotMapped),
-                Fallback::VmaAccess => return Err(FaultError::NotAllowed),
-                Fallback::NoMemory => {
-                    let lacked = prepared.wait_for_memory().map_err(|()| FaultError::NoMemory)?;
-                    if has_waited && !lacked && !mutant!("fault.waits-for-nothing") {
-                        return Err(FaultError::NoMemory);
-                    }
-                    has_waited = !lacked;
-                    if has_waited {
-                        self.vm.reclaim();
-                    }
-                }
-                Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
-                Fallback::PoolEmpty => return Err(FaultError::PoolEmpty),
-                Fallback::HugeUnprepared => self.prepare_huge(prepared),
-                Fallback::VmaChanged
-                | Fallback::PmdChanged
-                | Fallback::EntryBusy
-                | Fallback::CowUnprepared
-                | Fallback::HugeShared => M::Cpu::relax(),
-            }
-        }
-    }
-}
-
-impl<M: Machine> AddressSpace<'_, M> {
-    /// Whether the flush of an edit may not have ended whose mappings the caller has just met under the
-    /// space's lock. An edit that counts no more has ended since.
-    fn is_edit_pending(&self) -> bool {
-        !mutant!("fault.refused-before-flush") && self.tlb.is_flush_pending()
     }
 }
 

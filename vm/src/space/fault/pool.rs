@@ -31,7 +31,7 @@
 //!               └─► install
 //! ```
 
-use super::Fallback;
+use super::Fallback::{self, VmaChanged};
 use super::attempt::{FaultContext, Proof};
 use super::huge::HugeUse;
 use super::install::{Decision, Install};
@@ -176,11 +176,11 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
     ) -> Result<(), Fallback> {
         let first = pages_of(size.order(), self.page).start;
         prepared.find_pool_backing(self.vma, first, self.reading)?;
-        let mut table = self.lock_pool(entry)?;
         // P12: it may have left the object since the lookup.
-        if !prepared.is_backing_current(self.vma, first, self.reading) {
-            return Err(Fallback::VmaChanged);
-        }
+        let is_current = || prepared.is_backing_current(self.vma, first, self.reading);
+        let locked = self.lock_pool(entry).and_then(|table| is_current().then_some(table).ok_or(VmaChanged));
+        // The reference ends with the read section: an object that ends may have the pool's only page.
+        let mut table = locked.inspect_err(|_| prepared.forget_backing())?;
         if let Some(folio) = prepared.take_backing_folio() {
             let bits = LeafBits::new(self.vma.rights()).used(access == Access::Write);
             table.install_huge(entry.slot, folio, bits);
@@ -210,14 +210,23 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
         let Some((size, take)) = prepared.wants_pool_page() else { return false };
         let vm = self.vm;
-        match vm.memory.take_from_pool(size, prepared.placement(), take) {
+        let try_take = || vm.memory.take_from_pool(size, prepared.placement(), take);
+        let taken = match try_take() {
+            // Walkers without a lock have their references in read sections.
+            Err(NotTaken::Astray) => {
+                vm.settle();
+                try_take()
+            }
+            taken => taken,
+        };
+        match taken {
             Ok(mut folio) => {
                 folio.zero(vm.workers);
                 prepared.note_pool_page(Ok(folio));
             }
             // The next attempt finds another entry, or wants a page again.
             Err(NotTaken::Kept | NotTaken::Away) => M::Cpu::relax(),
-            Err(NotTaken::Empty) => prepared.note_pool_page(Err(take)),
+            Err(NotTaken::Empty | NotTaken::Astray) => prepared.note_pool_page(Err(take)),
         }
         true
     }
@@ -232,7 +241,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 None => drop(unfilled),
             },
             Err(NotTaken::Kept | NotTaken::Away) => M::Cpu::relax(),
-            Err(NotTaken::Empty) => prepared.note_pool_page(Err(PoolTake::Available)),
+            Err(NotTaken::Empty | NotTaken::Astray) => {
+                prepared.note_pool_page(Err(PoolTake::Available));
+            }
         }
     }
 

@@ -122,6 +122,13 @@ impl<'v, M: Machine> Prepared<'v, M> {
         Ok(())
     }
 
+    /// Drops the reference to the backing's frame that was found.
+    pub fn forget_backing(&mut self) {
+        if matches!(self.rare, Rare::Backing(_)) && !mutant!("pool.backing-kept-between-attempts") {
+            self.rare = Rare::Nothing;
+        }
+    }
+
     /// As [`take_backing`](Self::take_backing), of a folio that a huge entry maps.
     pub fn take_backing_folio(&mut self) -> Option<MappedFolio<'v, M>> {
         match core::mem::replace(&mut self.rare, Rare::Nothing) {

@@ -84,6 +84,11 @@ impl Fallback {
         )
     }
 
+    /// Whether the next attempt needs more than this one had, and so has nothing to wait for.
+    pub(super) const fn is_unprepared(self) -> bool {
+        matches!(self, Self::CowUnprepared | Self::HugeUnprepared | Self::HugeShared)
+    }
+
     /// The counter of this reason.
     pub const fn counter(self) -> Counter {
         match self {
@@ -120,6 +125,9 @@ pub enum FaultError {
     /// [taken back](crate::space::AddressSpace::take_back_pool_page) from children that share it; then the
     /// access is to be tried again.
     PoolEmpty,
+    /// What the fault has met is another party's to change, and has not changed for thousands of attempts:
+    /// `SIGBUS` with `BUS_ADRERR`. An entry holds a marker that no call of the library is working on.
+    Stalled,
 }
 
 impl fmt::Display for FaultError {
@@ -130,6 +138,7 @@ impl fmt::Display for FaultError {
             FaultError::NoMemory => "no memory for the page",
             FaultError::PoolEmpty => "the reserved pool has no huge page for the page",
             FaultError::NotSupported => "the entry is of a kind that faults do not handle",
+            FaultError::Stalled => "another party has the page, and does not go on",
         })
     }
 }

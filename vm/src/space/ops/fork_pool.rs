@@ -13,7 +13,9 @@
 use crate::frame::{NotMappedAgain, PoolTake};
 use crate::machine::{Entry, Machine, Marker};
 use crate::space::fork_cursor::ForkUnderWay;
+use crate::space::retry::PageRetry;
 use crate::space::{AddressSpace, Counter, Error};
+use crate::sync::{NoProgress, Progress};
 use crate::table::{LeafBits, LockedTable, SharedHuge, walk};
 use crate::tlb::Gather;
 use crate::units::{Level, PageSize, Vpn, VpnRange};
@@ -90,27 +92,31 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// table.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]: it is mapped too often.
+    /// [`Error::NoMemory`]: it is mapped too often, or its table is detached for good.
     fn pass_pool_page(
         &self,
         pages: VpnRange,
         fork: &ForkUnderWay<'_, M::Cpu>,
     ) -> Result<Passed<'_, M>, Error> {
+        let mut retry = PageRetry::new("fork.pool");
         loop {
             let reading = self.vm.rcu.read();
             let found = walk(&self.table, pages.start, Level::Pte, &reading);
             let (slot, locked) = (found.slot, found.table.lock());
             drop(reading);
-            let Some(mut table) = locked else { continue };
-            // Linked since the walk.
-            if matches!(table.entry(slot), Entry::Table(_)) {
-                continue;
+            // Else it was detached, or linked, since the walk.
+            if let Some(mut table) = locked
+                && !matches!(table.entry(slot), Entry::Table(_))
+                && !retry.is_withheld()
+            {
+                let passed = pass_entry(&mut table, slot)?;
+                if !mutant!("pool.fork-cursor-not-advanced") {
+                    fork.advance(pages.end);
+                }
+                return Ok(passed);
             }
-            let passed = pass_entry(&mut table, slot)?;
-            if !mutant!("pool.fork-cursor-not-advanced") {
-                fork.advance(pages.end);
-            }
-            return Ok(passed);
+            let again = self.again_at(pages.start, &mut retry, Progress::None);
+            again.map_err(|NoProgress| Error::NoMemory)?;
         }
     }
 

@@ -13,6 +13,7 @@ use crate::frame::Priority;
 use crate::machine::Machine;
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, Counter, Destination, Error, MapRequest, Place, RangeGuard, Sharing};
+use crate::sync::{NoProgress, Progress, Retry};
 use crate::table::{GivenFrames, LeafBits, check_frames, install_given};
 use crate::units::{PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, VirtAddr, Vpn, VpnRange};
 use crate::vma::{BackingId, VmaAttributes, VmaFlags, VmaState};
@@ -89,12 +90,19 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         request: &MapRequest,
     ) -> Result<(RangeGuard<'_, M>, Destination), Error> {
         let place = Place::FixedNoReplace(addr);
+        let mut retry = Retry::new("place-in-hole");
         loop {
             match self.place(&MapRequest { place, ..*request }) {
-                // Again, should another thread map something there in between.
-                Err(Error::Exists) => self.unmap(addr, request.len_bytes)?,
-                placed => return placed,
+                Err(Error::Exists) => {}
+                placed if !retry.is_withheld() => return placed,
+                _ => {}
             }
+            // Again, should another thread map something there in between.
+            let range = VpnRange::from_bytes(addr, request.len_bytes).ok_or(Error::Invalid)?;
+            let is_any_mapped = self.first_in_racy(range).is_some();
+            self.unmap(addr, request.len_bytes)?;
+            let progress = if is_any_mapped { Progress::Observed } else { Progress::None };
+            retry.again::<M::Cpu>(progress).map_err(|NoProgress| Error::NoMemory)?;
         }
     }
 

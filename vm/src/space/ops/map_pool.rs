@@ -51,7 +51,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let flags = VmaFlags::new_pool(request.flags);
         let reserves = !flags.contains(VmaFlags::NORESERVE);
         let take = || HugeReserve::take(&self.vm.memory, size, range.len() / size.pages());
-        let reserve = if reserves { Some(take().ok_or(Error::NoMemory)?) } else { None };
+        // A fault has a page of an object that has ended, until its read section ends.
+        let take_again = || {
+            self.vm.settle();
+            take()
+        };
+        let taken = || take().or_else(take_again).ok_or(Error::NoMemory);
+        let reserve = if reserves { Some(taken()?) } else { None };
         self.note_pool();
         // Empty ones, which other calls have left in the hole.
         self.free_tables_in(guard.held(), range);

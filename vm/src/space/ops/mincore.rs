@@ -1,8 +1,10 @@
 //! mincore: which pages are present.
 
-use crate::machine::{Cpu, Entry, Machine, Marker};
+use crate::machine::{Entry, Machine, Marker};
 use crate::space::AddressSpace;
 use crate::space::Error;
+use crate::space::retry::PageRetry;
+use crate::sync::Progress;
 use crate::table::walk;
 use crate::units::{Level, Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::VmaAttributes;
@@ -81,10 +83,12 @@ impl<M: Machine> AddressSpace<'_, M> {
 
     fn frame_behind(&self, vma: &VmaAttributes, page: Vpn) -> Option<Pfn> {
         let vm = self.vm;
+        let mut retry = PageRetry::new("mincore");
         loop {
             let reading = vm.rcu.read();
             let found = walk(&self.table, page, Level::Pte, &reading);
             match (found.entry(), vma.backing) {
+                _ if retry.is_withheld() => {}
                 (Entry::Leaf(leaf), _) if self.table.is_huge_zero(leaf, found.table.level()) => {
                     return Some(vm.memory.zero_frame());
                 }
@@ -105,7 +109,8 @@ impl<M: Machine> AddressSpace<'_, M> {
                 _ => return None,
             }
             drop(reading);
-            M::Cpu::relax();
+            // A marker at which no call is working: no frame.
+            self.again_at(page, &mut retry, Progress::None).ok()?;
         }
     }
 }

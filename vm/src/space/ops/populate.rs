@@ -5,7 +5,9 @@
 
 use super::parallel::{TABLE_PAGES, pages};
 use crate::machine::Machine;
+use crate::space::pin::error_of;
 use crate::space::{AddressSpace, Error, Fault, FaultError};
+use crate::sync::{NoProgress, Progress, Retry};
 use crate::units::{Access, Vpn, VpnRange};
 use crate::vma::VmaFlags;
 use crate::work::{Chunk, Failed, Job};
@@ -42,26 +44,34 @@ impl<M: Machine> AddressSpace<'_, M> {
         Ok(())
     }
 
-    /// MADV_POPULATE_*: as [`populate`](Self::populate), with that call's errors.
+    /// MADV_POPULATE_*: as [`populate`](Self::populate), with that call's errors: [`Error::Fault`] where a
+    /// fault there ends with a signal. A mapping that has changed since it was looked up is looked up again;
+    /// where it is the same again, the error stands, too.
     pub(super) fn populate_or_fail(&self, range: VpnRange, access: Access) -> Result<(), Error> {
         if !self.layout.areas.user.covers(range) && range.end > self.layout.areas.user.end {
             return Err(Error::NoMemory);
         }
         let wanted = if access == Access::Write { VmaFlags::WRITE } else { VmaFlags::READ };
         let mut page = range.start;
+        let (mut retry, mut refused) = (Retry::new("populate"), None);
         while page < range.end {
             let vma = self.first_in_racy(VpnRange::new(page, page.add(1))).ok_or(Error::NoMemory)?;
             if !vma.flags.contains(wanted) {
                 return Err(Error::Invalid);
             }
             let part = VpnRange::new(page, range.end).intersect(vma.range);
-            match self.populate(part, access) {
-                Ok(()) => page = part.end,
-                Err((_, FaultError::NoMemory)) => return Err(Error::NoMemory),
-                Err((_, FaultError::PoolEmpty)) => return Err(Error::Fault),
-                // The mapping changed meanwhile: look it up again.
-                Err((at, _)) => page = at,
-            }
+            page = match self.populate(part, access) {
+                Ok(()) if !retry.is_withheld() => {
+                    page = part.end;
+                    continue;
+                }
+                Ok(()) => page,
+                Err((at, FaultError::NotMapped | FaultError::NotAllowed)) => at,
+                Err((_, error)) => return Err(error_of(error)),
+            };
+            let is_same = refused.replace((page, vma)) == Some((page, vma));
+            let progress = if is_same { Progress::None } else { Progress::Observed };
+            retry.again::<M::Cpu>(progress).map_err(|NoProgress| Error::Fault)?;
         }
         Ok(())
     }

@@ -13,38 +13,40 @@
 //! Spaces are found by whatever the embedder keeps them by, and a space that is found may have to be ended.
 //! So no fault does this by itself: who has called it does, with no lock held.
 
-use crate::frame::FrameRef;
-use crate::machine::Machine;
+use crate::frame::{FrameRef, PoolTake, TakingBack};
+use crate::machine::{Entry, Machine, Marker};
 use crate::space::rmap::Visited;
 use crate::space::{AddressSpace, RmapError, SpaceId, Spaces};
+use crate::table::walk;
 use crate::units::{PageSize, VirtAddr, Vpn};
 use crate::vma::pages_of;
 use core::ops::{ControlFlow, Deref};
 
 /// What is to be done for a page whose store has found the pool empty.
 enum PageToTake<'v, M: Machine> {
-    /// Nothing: none was set aside for it.
-    None,
-    /// It is not shared, or not any more.
-    Alone,
+    /// Nothing; and whether another try may find a page.
+    Nothing(bool),
     /// It is to be taken from others.
-    Shared(FrameRef<'v, M>, PageSize),
+    Shared(TakingBack<'v, M>, FrameRef<'v, M>, PageSize),
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Takes the huge page that holds `addr`, which this space shares with children, from these, where a huge
     /// page was set aside for it. Called where a store, or a pin, has found the pool empty
     /// ([`FaultError::PoolEmpty`](crate::space::FaultError::PoolEmpty)). Returns whether it is to be tried
-    /// again; `false` where nothing was set aside for the page, so that the error stands. Spaces are found by
-    /// `hold`, as by [`Vm::rmap_walk`](crate::space::Vm::rmap_walk). (Linux: `unmap_ref_private`.)
+    /// again; `false` where the error stands: nothing was set aside for the page, or somebody keeps a
+    /// reference to it, which no child could give up. Each `true` has its reason: a child has lost the page,
+    /// or another call was beside this one. Spaces are found by `hold`, as by
+    /// [`Vm::rmap_walk`](crate::space::Vm::rmap_walk). (Linux: `unmap_ref_private`, which stores in place
+    /// beside a reference.)
     ///
     /// A child that has lost its page gets the error at its next access there.
     ///
     /// `hold` is called with nothing held, and what it returns is asked for its space once.
     ///
     /// Called with no lock held and outside any read section, by a caller that may have to end a space. Locks
-    /// the page to read, then one table of a child at a time, with a flush under that. Where a fork shares
-    /// the page again meanwhile, another try finds the pool empty again.
+    /// the page to read, then one table of a child at a time, with a flush under that; may wait for readers.
+    /// Where a fork shares the page again meanwhile, another try finds the pool empty again.
     ///
     /// # Errors
     /// A space that may have the page is not found.
@@ -56,11 +58,18 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     where
         S: Deref<Target = AddressSpace<'v, M>>,
     {
-        let (frame, size) = match self.owned_pool_page(addr.vpn()) {
-            PageToTake::None => return Ok(false),
-            PageToTake::Alone => return Ok(true),
-            PageToTake::Shared(frame, size) => (frame, size),
+        // Dropped in the order from the last to the first.
+        let (taking, frame, size) = match self.owned_pool_page(addr.vpn()) {
+            PageToTake::Nothing(is_worth_a_try) => return Ok(is_worth_a_try),
+            PageToTake::Shared(taking, frame, size) => (taking, frame, size),
         };
+        if taking.is_kept_by_others(&frame) {
+            // Walkers without a lock have their references in read sections.
+            self.vm.settle();
+            if taking.is_kept_by_others(&frame) {
+                return Ok(false);
+            }
+        }
         let found = self.vm.rmap_edit(&frame, hold, |entry, mut table, slot| {
             let victim = entry.space();
             if victim.id() == self.id() {
@@ -90,10 +99,29 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let pool = vma.and_then(|vma| vma.attributes().private_pool());
         drop(reading);
         let is_owner = pool.is_some_and(|pool| pool.reserves || mutant!("pool.taken-by-a-child"));
-        let Some(pool) = pool.filter(|_| is_owner) else { return PageToTake::None };
-        let shared = self.shared_pool_page(page);
+        let Some(pool) = pool.filter(|_| is_owner) else { return PageToTake::Nothing(false) };
+        let taking = TakingBack::begin(&self.vm.memory, pool.size);
+        let shared = taking.and_then(|taking| Some((taking, self.shared_pool_page(page)?)));
         drop(guard);
-        shared.map_or(PageToTake::Alone, |frame| PageToTake::Shared(frame, pool.size))
+        match shared {
+            Some((taking, frame)) => PageToTake::Shared(taking, frame, pool.size),
+            None => PageToTake::Nothing(self.may_get_pool_page(page, pool.size)),
+        }
+    }
+
+    /// Whether a store to a page that is not shared may find one: a page is there, or the pool has one for
+    /// it.
+    fn may_get_pool_page(&self, page: Vpn, size: PageSize) -> bool {
+        let reading = self.vm.rcu.read();
+        let found = walk(&self.table, page, size.level(), &reading);
+        let entry = found.table.lock().map(|table| table.entry(found.slot));
+        match entry {
+            Some(Entry::Marker(Marker::Reserved)) => {
+                self.vm.memory.may_take_from_pool(size, PoolTake::Reserved)
+            }
+            Some(Entry::Absent) => self.vm.memory.may_take_from_pool(size, PoolTake::Available),
+            _ => true,
+        }
     }
 }
 

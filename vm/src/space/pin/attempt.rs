@@ -67,7 +67,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let pinned = match speculated {
             Some(pinned) => pinned,
             None => self
-                .until_resolved(&mut prepared, None, |prepared, after_writers| {
+                .until_resolved((page, "pin"), &mut prepared, None, |prepared, after_writers| {
                     let guard = self.share_page(page, after_writers);
                     self.pin_attempt(page, for_use, &Locked::new(&guard), prepared)
                 })
@@ -137,8 +137,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 pub(in crate::space) fn error_of(error: FaultError) -> Error {
     match error {
         FaultError::NoMemory => Error::NoMemory,
-        FaultError::NotMapped | FaultError::NotAllowed | FaultError::NotSupported | FaultError::PoolEmpty => {
-            Error::Fault
-        }
+        FaultError::NotMapped
+        | FaultError::NotAllowed
+        | FaultError::NotSupported
+        | FaultError::PoolEmpty
+        | FaultError::Stalled => Error::Fault,
     }
 }

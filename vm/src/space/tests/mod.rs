@@ -13,6 +13,7 @@ mod pin_fast;
 mod pin_random;
 mod pool;
 mod preempted_helper;
+mod progress;
 mod refusal;
 mod rmap;
 mod rmap_spaces;

@@ -4,6 +4,10 @@ use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::{AddressSpace, Fault, Layout, Path, Vm};
 use crate::units::{Access, NodeId, PAGE_SIZE, VirtAddr};
+use std::boxed::Box;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 pub(in crate::space) const PAGE: u64 = PAGE_SIZE as u64;
 
@@ -23,4 +27,19 @@ pub(in crate::space) fn space_of<'v>(vm: &'v Vm<'v, TestMachine>) -> AddressSpac
 /// Makes the page at `addr` present, writable.
 pub(super) fn store(space: &AddressSpace<'_, TestMachine>, addr: VirtAddr) {
     space.fault(Fault { addr, access: Access::Write }).unwrap();
+}
+
+/// Lives for ever, so that threads which are left may go on with it.
+pub(in crate::space) fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+/// What `f` returns on a thread of its own; `None` where it has not ended in time: the thread is left.
+pub(in crate::space) fn ends_in<R: Send + 'static>(
+    seconds: u64,
+    f: impl FnOnce() -> R + Send + 'static,
+) -> Option<R> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(f()));
+    receiver.recv_timeout(Duration::from_secs(seconds)).ok()
 }

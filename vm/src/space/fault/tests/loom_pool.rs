@@ -118,9 +118,9 @@ fn loom_a_page_that_is_dropped_against_a_store() {
             _ => None,
         };
         space.advise(START.addr(), WHOLE * PAGE, Advice::DontNeed).unwrap();
-        if entry(space) == Entry::Marker(Marker::Reserved) {
-            assert!(!machine.cached(1, START).is_some_and(|leaf| Some(leaf.pfn) == old));
-        }
+        // CPU 1 may have a new page by now, which is the only one there is: then it is there still.
+        let is_cached = machine.cached(1, START).is_some_and(|leaf| Some(leaf.pfn) == old);
+        assert!(!is_cached || entry(space) != Entry::Marker(Marker::Reserved));
         true
     };
     let must_store: Program = |machine, space| {

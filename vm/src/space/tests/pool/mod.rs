@@ -6,6 +6,7 @@ mod fork;
 mod giant;
 mod mishaps;
 mod pins;
+mod progress;
 mod random;
 mod reserves;
 mod shared;

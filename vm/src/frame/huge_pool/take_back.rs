@@ -1,0 +1,63 @@
+//! Pages of the pool that are being taken back from children.
+
+use super::PoolTake;
+use crate::frame::{FrameRef, Memory};
+use crate::machine::Machine;
+use crate::units::PageSize;
+
+/// References to a page that several spaces share: that of all entries, and the caller's.
+const KNOWN: u32 = 2;
+
+/// A call that takes a page back, until this is dropped: it has a reference to the page meanwhile.
+pub(crate) struct TakingBack<'m, M: Machine> {
+    /// Invariant: one of the `takers` of the pool of this size is this value's.
+    memory: &'m Memory<'m, M>,
+    size: PageSize,
+    /// Copies and such calls that had begun with this one.
+    begun: u64,
+    /// Whether none of them was under way.
+    was_alone: bool,
+}
+
+impl<'m, M: Machine> TakingBack<'m, M> {
+    /// Begins, before the caller takes the reference. `None` for base pages.
+    pub fn begin(memory: &'m Memory<'m, M>, size: PageSize) -> Option<Self> {
+        let (mut state, _) = memory.lock_pool(size)?;
+        let was_alone = (state.copies, state.takers) == (0, 0);
+        state.takers += 1;
+        state.begun += 1;
+        Some(Self { memory, size, begun: state.begun, was_alone })
+    }
+
+    /// Whether somebody has a reference to the page, which the caller has one to, and is no call of the
+    /// library that copies a page or takes one back: all of these put theirs soon.
+    pub fn is_kept_by_others(&self, page: &FrameRef<'_, M>) -> bool {
+        let meta = self.memory.meta_of(page.pfn());
+        meta.state().refcount() > KNOWN && self.is_alone() && !mutant!("pool.taken-though-kept")
+    }
+
+    /// Whether no other copy and no other such call was under way since this one has begun.
+    fn is_alone(&self) -> bool {
+        let state = self.memory.lock_pool(self.size);
+        self.was_alone && state.is_some_and(|(state, _)| state.begun == self.begun)
+    }
+}
+
+impl<M: Machine> Drop for TakingBack<'_, M> {
+    fn drop(&mut self) {
+        if let Some((mut state, _)) = self.memory.lock_pool(self.size) {
+            state.takers -= 1;
+        }
+    }
+}
+
+impl<M: Machine> Memory<'_, M> {
+    /// Whether the pool has a page that can be taken by this right, or will have it once what is on its way
+    /// back is there. Stale at once.
+    pub(crate) fn may_take_from_pool(&self, size: PageSize, take: PoolTake) -> bool {
+        self.lock_pool(size).is_some_and(|(state, _)| match take {
+            PoolTake::Reserved => state.free + state.away > 0,
+            PoolTake::Available => state.available() > 0,
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! Retries at a page: a fault, a pin or a copy that meets another CPU's step, and tries again.
+//!
+//! What has changed between two rounds is found by looking at what the next round is going to meet. The look
+//! locks the entry's table: who puts a marker there for a while holds that lock as long, so the wait for the
+//! lock is the wait for its end.
+
+use super::AddressSpace;
+use crate::machine::{Cpu, Machine};
+use crate::sync::{NoProgress, Progress, Retry};
+use crate::table::walk;
+use crate::units::{Level, Vpn};
+use crate::vma::{Vma, VmaAttributes};
+
+/// The rounds of a retry at a page.
+pub(in crate::space) struct PageRetry {
+    rounds: u32,
+    retry: Retry,
+    seen: Option<Sight>,
+}
+
+/// What a round meets. Of two that are equal the second says that no other party has made a step in between:
+/// writers replace mappings, whoever clears a leaf flushes, and whoever installs one changes the entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Sight {
+    /// The mapping, and whether it is live.
+    mapping: Option<(VmaAttributes, bool)>,
+    /// Flushes of the space.
+    generation: u64,
+    level: Level,
+    word: u64,
+    /// Whether the entry was read under its table's lock, and not in a table that is detached.
+    is_locked: bool,
+}
+
+impl PageRetry {
+    /// Rounds that only relax. Nearly always the next one is the last, and a look takes a lock.
+    const UNSEEN: u32 = 2;
+
+    /// No round yet. `name` as of [`Retry::new`].
+    #[inline(always)]
+    pub const fn new(name: &'static str) -> Self {
+        Self { rounds: 0, retry: Retry::new(name), seen: None }
+    }
+
+    /// As [`Retry::is_withheld`].
+    #[inline(always)]
+    pub fn is_withheld(&self) -> bool {
+        self.retry.is_withheld()
+    }
+}
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Goes on to the next round at a page; `own` is what the caller has done since the last one: its own
+    /// step, or nothing, and then this relaxes. Called with no spin lock held and outside any read section.
+    ///
+    /// # Errors
+    /// Nothing has changed for too long.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::space) fn again_at(
+        &self,
+        page: Vpn,
+        retry: &mut PageRetry,
+        own: Progress,
+    ) -> Result<(), NoProgress> {
+        if own == Progress::None {
+            M::Cpu::relax();
+        }
+        retry.rounds = retry.rounds.saturating_add(1);
+        if retry.rounds <= PageRetry::UNSEEN {
+            return Ok(());
+        }
+        let seen = self.sight_of(page);
+        let is_same = retry.seen.replace(seen) == Some(seen);
+        retry.retry.again::<M::Cpu>(if is_same { own } else { Progress::Observed })
+    }
+
+    fn sight_of(&self, page: Vpn) -> Sight {
+        let generation = self.tlb.generation();
+        let reading = self.vm.rcu.read();
+        let vma = self.vmas.find(&reading, page);
+        let mapping = vma.map(|vma| (vma.attributes(), Vma::is_live(vma)));
+        let found = walk(&self.table, page, Level::Pte, &reading);
+        let (level, slot) = (found.table.level(), found.slot);
+        let locked = found.table.lock();
+        let word = locked.as_ref().map_or(found.word, |table| table.read(slot));
+        Sight { mapping, generation, level, word, is_locked: locked.is_some() }
+    }
+}

@@ -1,0 +1,33 @@
+//! What ends a retry.
+
+use super::{NoProgress, Progress, Retry, withhold};
+use crate::machine::testing::TestCpu;
+
+/// Rounds until the retry ends, of at most as many.
+fn rounds(retry: &mut Retry, most: u32, mut progress: impl FnMut(u32) -> Progress) -> Option<u32> {
+    (0..most).find(|&nth| retry.again::<TestCpu>(progress(nth)) == Err(NoProgress))
+}
+
+#[test]
+fn rounds_in_which_nothing_changes_are_bounded() {
+    assert_eq!(rounds(&mut Retry::new("a"), 10_000, |_| Progress::None), Some(4096));
+}
+
+#[test]
+fn own_steps_are_bounded_by_fewer() {
+    assert_eq!(rounds(&mut Retry::new("a"), 10_000, |_| Progress::Own), Some(64));
+}
+
+#[test]
+fn the_steps_of_others_are_not() {
+    let now_and_then = |nth| if nth % 1000 == 0 { Progress::Observed } else { Progress::None };
+    assert_eq!(rounds(&mut Retry::new("a"), 100_000, now_and_then), None);
+}
+
+#[test]
+fn progress_is_withheld_by_name_and_for_a_call() {
+    let mut retry = Retry::new("a");
+    assert_eq!(withhold("a", || rounds(&mut retry, 10_000, |_| Progress::Observed)), Some(4096));
+    assert!(!retry.is_withheld());
+    assert_eq!(withhold("b", || rounds(&mut Retry::new("a"), 10_000, |_| Progress::Observed)), None);
+}
