@@ -168,11 +168,12 @@ fn carry_out(spaces: &[Option<Space<'_>>], process: usize, step: Step) -> i64 {
     };
     match step {
         Step::Map { hint, len, prot, flags } => {
-            number(interleaf_linux_abi::mmap(space, hint, len, prot, flags).map(|addr| addr.0))
+            let words = [hint, len, prot.into(), flags.into(), u64::MAX, 0];
+            number(interleaf_linux_abi::mmap(space, words).map(|addr| addr.0))
         }
         Step::Unmap { addr, len } => number(interleaf_linux_abi::munmap(space, addr, len).map(|()| 0)),
         Step::Protect { addr, len, prot } => {
-            number(interleaf_linux_abi::mprotect(space, addr, len, prot).map(|()| 0))
+            number(interleaf_linux_abi::mprotect(space, addr, len, prot.into()).map(|()| 0))
         }
         Step::Advise { addr, len, advice } => {
             number(interleaf_linux_abi::madvise(space, addr, len, advice).map(|()| 0))

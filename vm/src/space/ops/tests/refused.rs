@@ -254,7 +254,9 @@ fn one_request_commits_the_frames_of_the_machine_at_most() {
         let unreserved = space.map(&flags(read_write | VmaFlags::NORESERVE, 1 << 30)).unwrap();
         space.protect(unreserved, PAGE << 30, VmaFlags::READ).unwrap();
         space.protect(unreserved, PAGE << 30, read_write).unwrap();
-        (0..2).for_each(|_| drop(space.map(&flags(read_write, most)).unwrap()));
+        for _ in 0..2 {
+            space.map(&flags(read_write, most)).unwrap();
+        }
         let heap = space.layout().heap_start;
         let end = VirtAddr(heap.0 + (most + 1) * PAGE);
         assert_eq!((space.brk(end), space.brk(VirtAddr(end.0 - PAGE)).0), (heap, end.0 - PAGE));
