@@ -24,6 +24,10 @@ impl Locked {
             Sys::Mmap if has(flags as u32, MapFlags::LOCKED) => self.0.add(pages(result as u64, len)),
             Sys::Mlockall => self.0.add(0..u64::MAX),
             Sys::Munlockall => self.0.clear(),
+            Sys::Mremap if self.overlaps(addr, len) => {
+                self.0.remove(&pages(addr, len));
+                self.0.add(pages(result as u64, call.args[2]));
+            }
             Sys::Munlock | Sys::Munmap => self.0.remove(&pages(addr, len)),
             _ => {}
         }

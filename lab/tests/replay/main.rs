@@ -20,6 +20,7 @@ mod imposed;
 mod partial;
 mod segments;
 mod threads;
+mod unbuilt;
 
 fn shipped(name: &str) -> Replay {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces").join(name);
