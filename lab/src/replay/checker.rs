@@ -253,6 +253,7 @@ impl<'a> Checker<'a> {
         let ours = player.call(call);
         if let EventKind::Call(recorded) = &self.life.events[at].kind {
             self.unsettled.note_call(recorded, self.life.events[at].tid);
+            self.regions.note_collapse(recorded);
         }
         for (page, before) in populated.iter().zip(before) {
             self.note_filled(*page, before, player, filled);

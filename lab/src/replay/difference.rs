@@ -66,6 +66,7 @@ kinds! {
         setting is ours: its supply of free huge frames decided",
     TableFreed true "a page of a region whose table MADV_DONTNEED emptied: Linux frees the table, and may map a \
         huge page there again; the library keeps it",
+    CollapseRefused true "a page of a region that MADV_COLLAPSE may have made huge before Linux refused the rest",
     HugeSetting true "a page whose size is another because the setting of huge pages is not the recorded one",
     ImposedEdge true "a mapping begins or ends elsewhere at the edge of a call that is not built",
 }

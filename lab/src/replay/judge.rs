@@ -75,6 +75,7 @@ impl Checker<'_> {
             _ if met.is_huge || self.could_be_huge(vma, addr) => Kind::HugeSetting,
             _ if self.regions.is_possible(addr) => Kind::HugeSetting,
             _ if is_absent && self.regions.is_emptied(addr) => Kind::TableFreed,
+            _ if is_absent && self.regions.may_be_collapsed(addr) => Kind::CollapseRefused,
             _ if self.is_changed_meanwhile(at, addr) => Kind::MeanwhileFault,
             _ if other => Kind::OtherThread,
             None if is_retry(&self.life.events[..at], event, fault) => Kind::KernelRetried,

@@ -51,6 +51,10 @@ impl Locked {
                 }
             }
             Sys::Munlockall => *self = Self::default(),
+            Sys::Mremap if self.first_in(addr, len).is_some() => {
+                self.ranges.remove(&pages(addr, len));
+                self.ranges.add(pages(result as u64, call.args[2]));
+            }
             Sys::Munlock | Sys::Munmap => self.ranges.remove(&pages(addr, len)),
             _ => {}
         }

@@ -5,6 +5,7 @@ use super::player::Player;
 use super::spans::Spans;
 use super::step::{Act, CallStep, pages};
 use crate::linux_rules::discard_frees_table;
+use crate::trace::{Call, Sys};
 use interleaf::units::{Order, PAGE_SIZE, PageSize, VirtAddr, Vpn};
 use interleaf::vma::{HugeRefusal, VmaAttributes, order_to_try};
 use interleaf_linux_abi::advice;
@@ -19,6 +20,8 @@ pub struct Regions {
     possible: Spans<()>,
     /// Those of memory that may be huge whose tables MADV_DONTNEED has emptied.
     emptied: Spans<()>,
+    /// Those in the range of a collapse that was refused, before which it may have made some huge.
+    collapsed: Spans<()>,
 }
 
 impl Regions {
@@ -38,9 +41,39 @@ impl Regions {
         self.emptied.at(addr.0).is_some()
     }
 
+    /// Whether the region may have been collapsed by a call that was refused.
+    pub fn may_be_collapsed(&self, addr: VirtAddr) -> bool {
+        self.collapsed.at(addr.0).is_some()
+    }
+
+    /// Notes the range of a call, if it is a collapse that was refused.
+    pub fn note_collapse(&mut self, call: &Call) {
+        let [addr, len, number, ..] = call.args;
+        let is_collapse = call.sys == Sys::Madvise && number as i32 == advice::COLLAPSE;
+        if !is_collapse || call.result.is_none_or(|result| result >= 0) {
+            return;
+        }
+        let range = pages(addr, len);
+        let (first, end) = (range.start.next_multiple_of(HUGE), range.end / HUGE * HUGE);
+        if first < end {
+            self.collapsed.put(first..end, ());
+        }
+    }
+
+    /// What was at `old` is at `to` now.
+    fn move_to(&mut self, old: &Range<u64>, to: u64) {
+        let delta = to.wrapping_sub(old.start);
+        for spans in [&mut self.possible, &mut self.emptied, &mut self.collapsed] {
+            for (part, ()) in spans.take(old) {
+                spans.put(part.start.wrapping_add(delta)..part.end.wrapping_add(delta), ());
+            }
+        }
+    }
+
     fn forget(&mut self, range: &Range<u64>) {
         self.possible.take(range);
         self.emptied.take(range);
+        self.collapsed.take(range);
     }
 }
 
@@ -69,8 +102,8 @@ impl Checker<'_> {
             Act::StandIn(request) => self.forget_huge(&pages(given, request.len_bytes)),
             Act::Mremap { addr, old_len, new_len, .. } if given != addr => {
                 self.move_brought(addr, given, old_len.min(new_len), player);
-                self.regions.forget(&pages(addr, old_len));
                 self.regions.forget(&pages(given, new_len));
+                self.regions.move_to(&pages(addr, old_len), given);
             }
             Act::Madvise { addr, len, advice: advice::DONTNEED } => {
                 self.brought.remove_range(&pages(addr, len));

@@ -170,7 +170,7 @@ impl Steps {
     /// What is locked is the parent's alone.
     pub fn of_child(&self) -> Steps {
         let Steps { attached, sealed, unbuilt, lowest_hint, .. } = self;
-        let (attached, sealed, unbuilt) = (attached.clone(), sealed.clone(), unbuilt.clone());
+        let (attached, sealed, unbuilt) = (attached.clone(), sealed.clone(), unbuilt.of_child());
         Steps { attached, sealed, unbuilt, lowest_hint: *lowest_hint, ..Steps::default() }
     }
 

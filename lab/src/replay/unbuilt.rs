@@ -34,6 +34,8 @@ pub struct Unbuilt {
     files: Spans<File>,
     special: Spans<Special>,
     guards: Spans<()>,
+    /// Where a fork leaves the child no pages, and so no guards (MADV_WIPEONFORK).
+    wiped: Spans<()>,
 }
 
 /// A part of a file.
@@ -81,6 +83,15 @@ impl Unbuilt {
         unbuilt
     }
 
+    /// That of the child of a fork.
+    pub fn of_child(&self) -> Unbuilt {
+        let mut child = self.clone();
+        for (wiped, ()) in self.wiped.parts(&(0..u64::MAX)) {
+            child.guards.take(&wiped);
+        }
+        child
+    }
+
     /// Follows a call that returned `result`.
     pub fn follow(&mut self, call: &Call, result: i64) {
         let [addr, len, third, flags, _, offset] = call.args;
@@ -103,10 +114,17 @@ impl Unbuilt {
                 self.files.change(&pages(addr, len), |file| file.granted |= given);
             }
             Sys::Mremap => self.mremap(call, result),
-            Sys::Madvise if third as i32 == GUARD_INSTALL => self.guards.put(pages(addr, len), ()),
-            Sys::Madvise if third as i32 == GUARD_REMOVE => {
-                self.guards.take(&pages(addr, len));
-            }
+            Sys::Madvise => self.advise(third as i32, pages(addr, len)),
+            _ => {}
+        }
+    }
+
+    fn advise(&mut self, number: i32, range: Range<u64>) {
+        match number {
+            GUARD_INSTALL => self.guards.put(range, ()),
+            GUARD_REMOVE => drop(self.guards.take(&range)),
+            advice::WIPEONFORK => self.wiped.put(range, ()),
+            advice::KEEPONFORK => drop(self.wiped.take(&range)),
             _ => {}
         }
     }
@@ -213,6 +231,7 @@ impl Unbuilt {
         self.files.take(range);
         self.special.take(range);
         self.guards.take(range);
+        self.wiped.take(range);
     }
 }
 

@@ -2,6 +2,7 @@
 //! recorded.
 
 mod command;
+mod corners;
 mod live;
 mod model;
 mod replayed;

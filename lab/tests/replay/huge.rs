@@ -104,11 +104,109 @@ fn what_mremap_moves_is_huge_only_where_linux_leaves_it_so() {
     // By whole huge pages: it is one still, whose base page Linux lacked.
     let report = moved_to(AT + 0x1000 * HUGE, Access::Write);
     assert_eq!(report.count_of(DifferenceKind::HugeSupply), 1, "{}", report.text());
-    // By a page more: base pages, of which the last was moved too, so Linux would have no reason to fault.
+    assert_eq!(report.lacked_huge.len(), 1);
+    // By a page more: base pages, of which the last was moved too; as the first fault brought it here, Linux
+    // lacked the huge page from the start.
     let report = moved_to(AT + 0x1000 * HUGE + 0x1000, Access::Write);
-    assert_eq!(report.count_of(DifferenceKind::HugeSupply), 0, "{}", report.text());
-    assert_eq!(report.count_of(DifferenceKind::NoFault), 1, "{}", report.text());
+    assert_eq!(report.count_of(DifferenceKind::HugeSupply), 1, "{}", report.text());
+    assert!(report.lacked_huge.is_empty(), "there is none any more");
     let report = moved_to(AT + 0x1000 * HUGE + 0x1000, Access::Read);
-    assert_eq!(report.count_of(DifferenceKind::Cause), 1, "a zero page is there: {}", report.text());
+    assert_eq!(report.count_of(DifferenceKind::HugeSupply), 1, "a zero page is there: {}", report.text());
     assert_eq!(report.frames_zeroed, 512 + 1, "{}", report.text());
+}
+
+fn discarded(first: u64, pages: u64) -> Event {
+    call(Sys::Madvise, [AT + (first << 12), pages << 12, 4, 0, 0, 0], 0)
+}
+
+/// The same program with these calls and faults.
+fn recorded_events(setting: &str, mut events: Vec<Event>) -> Replay {
+    events.insert(0, call(Sys::Mmap, [AT, PAGES << 12, 3, 0x32, u64::MAX, 0], AT as i64));
+    let mut header = header();
+    let file = "/sys/kernel/mm/transparent_hugepage/enabled".to_string();
+    header.host.settings.push((file, setting.to_string()));
+    Replay::of(header, events).unwrap()
+}
+
+fn touch(page: u64, access: Access, cause: Cause) -> Event {
+    fault(AT + (page << 12), access, cause)
+}
+
+/// Rights of the second page are taken and given, which leaves a table.
+fn cut() -> [Event; 2] {
+    [1, 3].map(|rights| call(Sys::Mprotect, [AT + 0x1000, 0x1000, rights, 0, 0, 0], 0))
+}
+
+#[test]
+fn linux_frees_a_table_that_was_emptied_and_maps_a_huge_page_again() {
+    let play = |setting, dropped: u64| {
+        let mut events = vec![touch(0, Access::Write, Cause::Absent)];
+        events.extend(cut());
+        events.push(discarded(0, dropped));
+        events.push(touch(3, Access::Read, Cause::Absent));
+        events.push(touch(9, Access::Write, Cause::Protection));
+        recorded_events(setting, events).check(Path::Speculative, |_| ()).unwrap()
+    };
+    let whole = play(ALWAYS, 512);
+    assert_eq!((whole.unexplained, whole.count_of(DifferenceKind::TableFreed)), (0, 1), "{}", whole.text());
+    assert_eq!(play(ALWAYS, 511).count_of(DifferenceKind::Cause), 1, "the table holds a page");
+    assert_eq!(play(NEVER, 512).count_of(DifferenceKind::Cause), 1, "no huge page was wanted");
+}
+
+#[test]
+fn pages_that_came_with_a_huge_page_stay_when_it_is_split() {
+    let mut events = vec![touch(0, Access::Read, Cause::Absent)];
+    events.extend(cut());
+    events.extend((2..6).map(|page| touch(page, Access::Write, Cause::Absent)));
+    events.extend([discarded(2, 4), touch(2, Access::Write, Cause::Absent)]);
+    let always = recorded_events(NEVER, events.clone()).with_huge_pages(HugePolicy::Always).unwrap();
+    let report = always.check(Path::Speculative, |_| ()).unwrap();
+    assert_eq!(
+        (report.unexplained, report.count_of(DifferenceKind::HugeSetting)),
+        (0, 4),
+        "{}",
+        report.text()
+    );
+    events.push(touch(2, Access::Write, Cause::Absent));
+    let always = recorded_events(NEVER, events).with_huge_pages(HugePolicy::Always).unwrap();
+    let report = always.check(Path::Speculative, |_| ()).unwrap();
+    assert_eq!(report.count_of(DifferenceKind::NoFault), 1, "it came with its own fault: {}", report.text());
+}
+
+#[test]
+fn pages_that_came_with_linuxs_huge_page_stay_when_it_is_split() {
+    let mut events = vec![touch(0, Access::Read, Cause::Absent)];
+    events.extend(cut());
+    events.extend((2..6).map(|page| touch(page, Access::Write, Cause::Protection)));
+    let to = AT - (8 << 20);
+    let moved = call(Sys::Mremap, [AT, 0x20_0000, 0x20_0000, 3, to, 0], to as i64);
+    events.extend([moved, fault(to + 0x8000, Access::Write, Cause::Protection)]);
+    let never = recorded_events(ALWAYS, events).with_huge_pages(HugePolicy::Never).unwrap();
+    let report = never.check(Path::Speculative, |_| ()).unwrap();
+    assert_eq!(
+        (report.unexplained, report.count_of(DifferenceKind::HugeSetting)),
+        (0, 5),
+        "{}",
+        report.text()
+    );
+}
+
+#[test]
+fn a_collapse_that_was_refused_may_have_made_some_of_its_regions_huge() {
+    let collapse = |result| call(Sys::Madvise, [AT, PAGES << 12, 25, 0, 0, 0], result);
+    let fork = at(PID, Kind::Task(NewTask { tid: PID + 1, flags: 17 }));
+    let events = |before| {
+        let store = touch(7, Access::Write, Cause::Protection);
+        vec![touch(0, Access::Write, Cause::Absent), before, fork.clone(), store]
+    };
+    let play =
+        |before| recorded_events("always [madvise] never", events(before)).check(Path::Speculative, |_| ());
+    let report = play(collapse(-22)).unwrap();
+    assert_eq!(
+        (report.unexplained, report.count_of(DifferenceKind::CollapseRefused)),
+        (0, 1),
+        "{}",
+        report.text()
+    );
+    assert_eq!(play(cut()[1].clone()).unwrap().count_of(DifferenceKind::Cause), 1, "nothing was collapsed");
 }

@@ -21,6 +21,7 @@ mod partial;
 mod refused;
 mod segments;
 mod threads;
+mod unbuilt;
 
 fn shipped(name: &str) -> Replay {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("traces").join(name);

@@ -54,3 +54,26 @@ fn a_wild_access_of_a_partial_trace_is_refused_here_too() {
     assert_eq!(check(vec![wild.clone(), signal, exit(vec![])]).unexplained, 0);
     assert_eq!(check(vec![wild, exit(vec![])]).count_of(DifferenceKind::Refused), 1);
 }
+
+#[test]
+fn a_signal_says_that_the_access_was_one_that_the_mapping_forbids() {
+    let at = TOP - 0x3000;
+    let refused = |rights: u64| {
+        vec![
+            call(Sys::Mmap, [at, 0x1000, 3, 0x32, u64::MAX, 0], at as i64),
+            call(Sys::Mprotect, [at, 0x1000, rights, 0, 0, 0], 0),
+            unknown(at),
+            super::at(PID, Kind::Signal(Signal { number: 11, code: 2, address: at })),
+        ]
+    };
+    let partial = |events: Vec<Event>| {
+        let header = Header { extent: Extent::Partial, ..header() };
+        Replay::of(header, events).unwrap().check(Path::Speculative, |_| ()).unwrap()
+    };
+    for (rights, what) in [(1, "a store"), (3, "a fetch"), (0, "anything"), (5, "a store")] {
+        let report = partial(refused(rights));
+        assert!(report.differences.is_empty(), "{what}: {}", report.text());
+        assert_eq!(report.frames_zeroed, 0, "{what} fills no page");
+    }
+    assert_eq!(partial(refused(7)).count_of(DifferenceKind::Allowed), 1, "nothing is forbidden");
+}

@@ -41,3 +41,38 @@ fn an_edge_is_excused_only_where_calls_beside_it_were_under_way_together() {
     let edges = (before.count_of(DifferenceKind::MeanwhileEdge), before.count_of(DifferenceKind::Edge));
     assert_eq!(edges, (0, 1), "{}", before.text());
 }
+
+/// A page that may only be read is stored to at 15 ns and, if `signal_ns` is given, a signal follows; another
+/// thread lets it be written from 10 ns to `until_ns`.
+fn store_while_another_thread_gives_rights(until_ns: u64, cause: Cause, signal_ns: Option<u64>) -> Report {
+    let at = TOP - 0x2000;
+    let timed = |event: Event, tid, time_ns| Event { time_ns, tid, ..event };
+    let mut give = timed(call(Sys::Mprotect, [at, 0x1000, 3, 0, 0, 0], 0), PID + 1, 10);
+    if let Kind::Call(call) = &mut give.kind {
+        (call.start_ns, call.end_ns) = (10, until_ns);
+    }
+    let mut events = vec![
+        anonymous(1, at),
+        timed(fault(at, Access::Write, Cause::Absent), PID, 2),
+        timed(call(Sys::Mprotect, [at, 0x1000, 1, 0, 0, 0], 0), PID, 5),
+        give,
+        timed(fault(at, Access::Write, cause), PID, 15),
+    ];
+    let signal = |time_ns| {
+        timed(super::at(PID, Kind::Signal(Signal { number: 11, code: 2, address: at })), PID, time_ns)
+    };
+    events.extend(signal_ns.map(signal));
+    events.push(timed(fault(STACK, Access::Write, Cause::Absent), PID, 40));
+    check(events)
+}
+
+#[test]
+fn a_fault_beside_a_call_that_changes_its_mapping_may_have_come_before_or_after() {
+    let meanwhile = |report: &Report| (report.unexplained, report.count_of(DifferenceKind::MeanwhileFault));
+    let refused = store_while_another_thread_gives_rights(20, Cause::Protection, Some(30));
+    assert_eq!(meanwhile(&refused), (0, 1), "{}", refused.text());
+    let absent = store_while_another_thread_gives_rights(20, Cause::Absent, None);
+    assert_eq!(meanwhile(&absent), (0, 1), "{}", absent.text());
+    let after = store_while_another_thread_gives_rights(14, Cause::Protection, Some(30));
+    assert_eq!(meanwhile(&after), (1, 0), "the call was over: {}", after.text());
+}
