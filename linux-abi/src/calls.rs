@@ -93,7 +93,8 @@ pub fn mmap<M: Machine>(
         return Err(Errno::EINVAL);
     }
     let start = space.map(&request)?;
-    if asked.contains(MapFlags::ABOVE4G) && start < ABOVE {
+    // With MAP_32BIT Linux does not look at it.
+    if asked & (MapFlags::ABOVE4G | MapFlags::LOW) == MapFlags::ABOVE4G && start < ABOVE {
         return keep_if_granted(space, &request, start);
     }
     Ok(start)
@@ -108,7 +109,7 @@ fn keep_if_granted<M: Machine>(
     start: VirtAddr,
 ) -> Result<VirtAddr, Errno> {
     let hint = match request.place {
-        Place::Hint(hint) | Place::Low(hint) => space.layout().areas.hint(hint),
+        Place::Hint(hint) => space.layout().areas.hint(hint),
         _ => return Ok(start),
     };
     if hint != Some(start.vpn()) {

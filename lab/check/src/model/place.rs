@@ -34,7 +34,7 @@ impl Model {
     fn choose(&self, hint: u64, len: u64, flags: MapFlags) -> Result<u64, Errno> {
         if flags.contains(MapFlags::LOW) {
             let low = &self.setting.low;
-            return self.choose_upwards(hint, len, low.start.max(self.lowest(flags)), low.end);
+            return self.choose_upwards(hint, len, low.start, low.end);
         }
         if hint != 0 && hint <= self.setting.task_end - len && self.mappings.is_free(&(hint..hint + len)) {
             return Ok(hint);
