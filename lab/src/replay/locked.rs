@@ -51,7 +51,7 @@ impl Locked {
                 }
             }
             Sys::Munlockall => *self = Self::default(),
-            Sys::Mremap if self.first_in(addr, len).is_some() => {
+            Sys::Mremap if self.ranges.overlap(&pages(addr, len)) => {
                 self.ranges.remove(&pages(addr, len));
                 self.ranges.add(pages(result as u64, call.args[2]));
             }
