@@ -141,9 +141,9 @@ impl PerCpu {
         self.expedited.load(Relaxed) > 0
     }
 
-    /// Whether a tick leaves the CPU to its helper, which runs: it is expedited, and no tick has done so since
-    /// [`PerCpu::helper_begins`]. So a visit is hardly ever interrupted, and one that is
-    /// longer than a tick takes turns with other threads.
+    /// Whether a tick leaves the CPU to its helper, which runs: it is expedited, and no tick has done so
+    /// since [`PerCpu::helper_begins`]. So a visit is hardly ever interrupted, and one that is longer than a
+    /// tick takes turns with other threads.
     pub fn spares_helper(&self) -> bool {
         self.prefers_helper() && !self.has_spared.swap(true, Relaxed)
     }

@@ -1,5 +1,5 @@
-//! A call whose helpers have begun ends soon, though more threads than CPUs spin meanwhile: helpers are threads
-//! of idle priority, which are expedited.
+//! A call whose helpers have begun ends soon, though more threads than CPUs spin meanwhile: helpers are
+//! threads of idle priority, which are expedited.
 //!
 //! ```text
 //!   caller, CPU 0    begins ─► a call on a large range ──────────────────────────────────► has ended
@@ -36,7 +36,7 @@ const POOL_PAGES: u64 = 20;
 const ROUNDS: usize = 3;
 
 /// The threads that spin, and what tells them when.
-struct Crowd {
+struct Contenders {
     /// Odd while a call is under way.
     call: AtomicU32,
     /// The call at which the starter wakes them. It sleeps on it.
@@ -50,7 +50,7 @@ struct Crowd {
 /// All is done.
 const OVER: u32 = u32::MAX;
 
-impl Crowd {
+impl Contenders {
     /// The program of each spinner.
     fn spin(&self) {
         loop {
@@ -114,12 +114,12 @@ impl Crowd {
 pub fn are_not_kept_waiting_for(options: &Options<'_>) -> bool {
     let before = program::frames_in_use();
     let [call, start_in, spin_in, given_up] = [const { AtomicU32::new(0) }; 4];
-    let (crowd, held) = (Crowd { call, start_in, spin_in, given_up }, AtomicU32::new(0));
+    let (contenders, held) = (Contenders { call, start_in, spin_in, given_up }, AtomicU32::new(0));
     let caller = || {
-        held.store(u32::from(a_job(&crowd) && calls(&crowd, options)), SeqCst);
-        crowd.disperse();
+        held.store(u32::from(a_job(&contenders) && calls(&contenders, options)), SeqCst);
+        contenders.disperse();
     };
-    let (start, spin) = (|| crowd.start(), || crowd.spin());
+    let (start, spin) = (|| contenders.start(), || contenders.spin());
     let nr = (2 * MACHINE.nr_cpus() as usize + 3).min(MAX_PARTS);
     let mut programs: [&(dyn Fn() + Sync); MAX_PARTS] = [&spin; MAX_PARTS];
     (programs[0], programs[1]) = (&caller, &start);
@@ -128,7 +128,7 @@ pub fn are_not_kept_waiting_for(options: &Options<'_>) -> bool {
 }
 
 /// A job of two chunks: the helper's wakes the spinners, and takes some ticks.
-fn a_job(crowd: &Crowd) -> bool {
+fn a_job(contenders: &Contenders) -> bool {
     let several = MACHINE.nr_cpus() > 1;
     // 1 from the beginning of the helper's chunk on, its duration from the end on.
     let helped_ns = AtomicU64::new(0);
@@ -139,7 +139,7 @@ fn a_job(crowd: &Crowd) -> bool {
     };
     let as_helper = |began_ns: u64| {
         helped_ns.store(1, SeqCst);
-        crowd.wake_spinners(crowd.call.load(SeqCst));
+        contenders.wake_spinners(contenders.call.load(SeqCst));
         while Core::now_ns() < began_ns + CHUNK_NS {
             Core::relax();
         }
@@ -154,7 +154,7 @@ fn a_job(crowd: &Crowd) -> bool {
         }
         Ok::<(), Infallible>(())
     });
-    let took_ns = crowd.beside(false, || _ = memory::workers().run(&job));
+    let took_ns = contenders.beside(false, || _ = memory::workers().run(&job));
     let Some(took_ns) = took_ns else { return fail(format_args!("a job waits for its helper")) };
     let helped_us = helped_ns.load(SeqCst) / 1000;
     crate::println!(
@@ -165,7 +165,7 @@ fn a_job(crowd: &Crowd) -> bool {
 }
 
 /// Populates, drops, unmaps and ends large ranges, and resizes the reserved pool.
-fn calls(crowd: &Crowd, options: &Options<'_>) -> bool {
+fn calls(contenders: &Contenders, options: &Options<'_>) -> bool {
     let bytes = BYTES.min(memory::mib() << 18).next_multiple_of(PageSize::Huge.bytes());
     let populate = |(space, at): &(SpaceHandle, VirtAddr)| {
         space.advise(*at, bytes, Advice::PopulateWrite).expect("a quarter of memory is free");
@@ -184,27 +184,27 @@ fn calls(crowd: &Crowd, options: &Options<'_>) -> bool {
         |(space, at): (SpaceHandle, VirtAddr)| space.advise(at, bytes, Advice::DontNeed).expect("mapped");
     let unmap = |(space, at): (SpaceHandle, VirtAddr)| space.unmap(at, bytes).expect("it is mapped");
     let resize = |pages| _ = memory::vm().resize_huge_pool(PageSize::Huge, pages);
-    repeat(crowd, "populate", mapped, |mapped| populate(&mapped))
-        && repeat(crowd, "MADV_DONTNEED", populated, drop_contents)
-        && repeat(crowd, "munmap", populated, unmap)
-        && repeat(crowd, "exit", populated, drop)
+    repeat(contenders, "populate", mapped, |mapped| populate(&mapped))
+        && repeat(contenders, "MADV_DONTNEED", populated, drop_contents)
+        && repeat(contenders, "munmap", populated, unmap)
+        && repeat(contenders, "exit", populated, drop)
         && repeat(
-            crowd,
+            contenders,
             "a resize",
             || resize(options.huge_pool),
             |()| resize(options.huge_pool + POOL_PAGES),
         )
-        && repeat(crowd, "a resize back", || (), |()| resize(options.huge_pool))
+        && repeat(contenders, "a resize back", || (), |()| resize(options.huge_pool))
 }
 
 /// Repeats a call.
-fn repeat<T>(crowd: &Crowd, what: &str, prepare: impl Fn() -> T, call: impl Fn(T)) -> bool {
+fn repeat<T>(contenders: &Contenders, what: &str, prepare: impl Fn() -> T, call: impl Fn(T)) -> bool {
     let helped_ns = || Core::with_context(|context| context.helper_ns());
     let (mut longest_ns, mut helped) = (0, 0);
     for _ in 0..ROUNDS {
         let prepared = prepare();
         let before = helped_ns();
-        let Some(took_ns) = crowd.beside(true, || call(prepared)) else {
+        let Some(took_ns) = contenders.beside(true, || call(prepared)) else {
             return fail(format_args!("{what} waits for its helpers"));
         };
         longest_ns = longest_ns.max(took_ns);

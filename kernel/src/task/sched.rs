@@ -177,8 +177,8 @@ fn switch_away(off: &InterruptsOff, may_stay: bool) {
     }
 }
 
-/// The CPU's helper where it is expedited; else the oldest thread in the queue that may run there, one of idle
-/// priority only where there is no other.
+/// The CPU's helper where it is expedited; else the oldest thread in the queue that may run there, one of
+/// idle priority only where there is no other.
 fn take_ready(cpu: CpuId) -> Option<u16> {
     let mut queue = QUEUE.lock();
     let is_ordinary = |index: u16| !Thread::at(index.into()).is_idle_priority.load(Relaxed);

@@ -10,8 +10,8 @@ use core::ops::Range;
 /// begin and end at multiples of the alignment, and hold at least the minimum, but for the two ends of the
 /// range. Their order is not specified.
 ///
-/// The caller waits for chunks that helpers have begun, each for one scheduler tick more at most, however many
-/// other threads are ready: the minimum chunk should take a fraction of a millisecond. The function may
+/// The caller waits for chunks that helpers have begun, and for one scheduler tick more at most, however
+/// many other threads are ready: the minimum chunk should take a fraction of a millisecond. The function may
 /// sleep, and run jobs of its own.
 #[derive(Clone)]
 pub struct Job<'a, W> {
