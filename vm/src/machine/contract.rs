@@ -75,7 +75,7 @@ impl<M> core::fmt::Debug for Callback<M> {
 /// 6. `zero`, `zero_nontemporal`, `copy`, `copy_out` and `copy_in` access only the memory named.
 /// 7. Handlers get a reference to the machine that they were set in, wherever it lies then; none runs once
 ///    the machine is dropped. Each of the two has one owner: a handler that is set is never replaced by
-///    another, but removed by whoever has set it. Each helper runs the handler that
+///    another; its owner removes it. Each helper runs the handler that
 ///    [`set_helper_handler`](Machine::set_helper_handler) sets, on its own CPU; once
 ///    `set_helper_handler(None)` has returned, no helper runs it.
 /// 8. [`claim_memory`](Machine::claim_memory) returns true only for frames of RAM that `window` covers and
@@ -240,7 +240,7 @@ pub unsafe trait Machine: Sync + Sized {
 
     /// Sets the handler that CPUs run when interrupted. False, and no change, where one is set already: it
     /// belongs to the system that has set it. `None` removes the one that is set, and is called by its owner,
-    /// or by who has the machine exclusively; once that has returned no CPU begins to run it.
+    /// or by the holder of the machine's `&mut`; once that has returned no CPU begins to run it.
     ///
     /// The default is for one CPU, which no other interrupts: it keeps no handler, and so refuses none. Where
     /// memory is claimed once there is one system anyway; else a platform that runs spaces keeps whether a
