@@ -1,5 +1,7 @@
 //! Rules of Linux that the oracle's model and the judge of replays share.
 
+#![forbid(unsafe_code)]
+
 use interleaf::units::PageSize;
 use std::ops::Range;
 

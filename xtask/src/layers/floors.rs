@@ -45,6 +45,7 @@ const LAB: Shelf = Shelf {
     folder: "lab/src/",
     floors: &[
         ("error", 0),
+        ("linux_rules", 0),
         ("median", 0),
         ("rng", 0),
         ("os", 1),
