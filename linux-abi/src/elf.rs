@@ -45,8 +45,8 @@ pub enum ElfError {
     NotStatic,
     /// A header or segment lies outside of the file.
     Truncated,
-    /// A segment lies outside of user space, is larger in the file than in memory, or is aligned to what is
-    /// no power of two.
+    /// A segment lies outside of user space, is larger in the file than in memory, or needs an alignment that
+    /// no base has.
     BadSegment,
     /// Nothing to load.
     Empty,
@@ -102,12 +102,12 @@ impl<'a> Program<'a> {
         Ok(program)
     }
 
-    /// The largest alignment of a segment, a page at least.
+    /// The largest alignment of a segment, a page at least. What is no power of two is none, as to Linux.
     fn alignment(&self) -> Result<u64, ElfError> {
         let loads = self.headers().filter(|header| int(header, 0) == LOAD);
-        let largest = loads.map(|header| long(header, 48)).max().unwrap_or(0).max(PAGE_SIZE as u64);
-        let fits = largest.is_power_of_two() && largest <= PIE_BASE;
-        if fits { Ok(largest) } else { Err(ElfError::BadSegment) }
+        let alignments = loads.map(|header| long(header, 48)).filter(|alignment| alignment.is_power_of_two());
+        let largest = alignments.max().unwrap_or(0).max(PAGE_SIZE as u64);
+        if largest <= PIE_BASE { Ok(largest) } else { Err(ElfError::BadSegment) }
     }
 
     fn check(&mut self, end: VirtAddr) -> Result<(), ElfError> {

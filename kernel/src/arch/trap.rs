@@ -1,12 +1,13 @@
 //! Handlers of traps and system calls in Rust; `trap.s` has the entries.
 
+mod text;
+
 use super::apic::{self, Vector};
 use super::spaces::Space;
 use super::sse::SseState;
 use super::upcalls::{process, report, sched, signal, system_call};
 use super::{MACHINE, cpu, percpu, registers, segments, user};
 use core::arch::global_asm;
-use core::fmt;
 use core::sync::atomic::Ordering::*;
 use interleaf::space::{Fault, FaultError};
 use interleaf::units::{Access, VirtAddr};
@@ -161,14 +162,16 @@ impl Frame {
         self.rflags & registers::INTERRUPT_FLAG as u64 != 0
     }
 
-    /// The access that the space is asked for. A fetch from an absent page counts as a load, as Linux has it
-    /// on x86-64: the page is mapped first, and the next fetch is refused if it may not be executed.
     fn access(&self) -> Access {
         match self.error {
+            error if error & ERROR_FETCH != 0 => Access::Execute,
             error if error & ERROR_WRITE != 0 => Access::Write,
-            error if error & ERROR_FETCH != 0 && error & ERROR_PRESENT != 0 => Access::Execute,
             _ => Access::Read,
         }
+    }
+
+    fn is_fetch_from_absent(&self) -> bool {
+        self.error & (ERROR_FETCH | ERROR_PRESENT) == ERROR_FETCH
     }
 }
 
@@ -283,10 +286,25 @@ extern "C" fn user_fault_unfinished(saved: &mut Saved, left: AfterFault) {
         }
         // SAFETY: ring 3 faulted: no code of the kernel is under way below this.
         unsafe { registers::enable_interrupts() };
-        signal::fault_failed(saved, address, error);
+        let refused = if error == FaultError::NotAllowed && saved.frame.is_fetch_from_absent() {
+            load_instead(address)
+        } else {
+            Err(error)
+        };
+        if let Err(error) = refused {
+            signal::fault_failed(saved, address, error);
+        }
         registers::disable_interrupts();
     }
     exit_to_user(&mut saved.frame);
+}
+
+/// A fetch from an absent page was refused. To Linux on x86-64 it is a load: the page is mapped if it may be
+/// read, and the fetch that is tried again finds it and is refused for good.
+fn load_instead(address: VirtAddr) -> Result<(), FaultError> {
+    let load = Fault { addr: address, access: Access::Read };
+    let in_space = |space: &Space| space.fault(load);
+    percpu::thread().with_space(|space| space.map_or(Err(FaultError::NotMapped), in_space)).map(drop)
 }
 
 /// A page fault of the kernel: on a program's memory in a routine that recovers, or an error of the kernel.
@@ -361,34 +379,4 @@ extern "C" fn syscall_handler(saved: &mut Saved) -> bool {
 extern "C" fn fatal_handler(frame: &Frame) -> ! {
     let address = (frame.vector == PAGE_FAULT).then(registers::fault_address);
     report::unexpected(frame, address)
-}
-
-impl fmt::Display for Frame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.vector {
-            0 => "division",
-            1 => "debug trap",
-            2 => "NMI",
-            3 => "breakpoint",
-            4 => "overflow",
-            6 => "undefined instruction",
-            8 => "double fault",
-            12 => "stack segment",
-            13 => "general protection",
-            14 => "page fault",
-            16 => "x87 exception",
-            17 => "alignment check",
-            18 => "machine check",
-            19 => "SSE exception",
-            _ => "vector",
-        };
-        let ring = self.cs & 3;
-        writeln!(f, "  {name} ({}), error {:#x}, in ring {ring}", self.vector, self.error)?;
-        writeln!(f, "  rip {:#018x}  rsp {:#018x}  rflags {:#x}", self.rip, self.rsp, self.rflags)?;
-        writeln!(f, "  rax {:#018x}  rbx {:#018x}  rcx {:#018x}", self.rax, self.rbx, self.rcx)?;
-        writeln!(f, "  rdx {:#018x}  rsi {:#018x}  rdi {:#018x}", self.rdx, self.rsi, self.rdi)?;
-        writeln!(f, "  rbp {:#018x}  r8  {:#018x}  r9  {:#018x}", self.rbp, self.r8, self.r9)?;
-        writeln!(f, "  r10 {:#018x}  r11 {:#018x}  r12 {:#018x}", self.r10, self.r11, self.r12)?;
-        write!(f, "  r13 {:#018x}  r14 {:#018x}  r15 {:#018x}", self.r13, self.r14, self.r15)
-    }
 }

@@ -62,6 +62,8 @@ pub struct Process {
     /// Incremented when a child has ended; the process's threads in wait4 sleep on it. The increment releases
     /// the child's ZOMBIE to the acquiring load before `reap`.
     pub(super) children_ended: AtomicU32,
+    /// The number of its space; stale once it has ended. Relaxed: a thread that looks it up may find no space.
+    space: AtomicU64,
 }
 
 /// What a process has that its calls and faults seldom need, by its place in the table: the table's elements
@@ -73,14 +75,11 @@ struct Account {
     files: OpenFiles,
     /// What it does about signals.
     actions: Actions,
-    /// The number of its space; stale once it has ended. Relaxed: whoever looks it up may find no space.
-    space: AtomicU64,
 }
 
 impl Account {
     const fn new() -> Self {
-        let (memory, files, actions) = (ResidentPeak::new(), OpenFiles::new(), Actions::new());
-        Self { memory, files, actions, space: AtomicU64::new(0) }
+        Self { memory: ResidentPeak::new(), files: OpenFiles::new(), actions: Actions::new() }
     }
 }
 
@@ -145,6 +144,7 @@ impl Process {
             alive: AtomicU32::new(0),
             left_with: AtomicU32::new(0),
             children_ended: AtomicU32::new(0),
+            space: AtomicU64::new(0),
         }
     }
 
@@ -191,13 +191,13 @@ impl Process {
 
     /// The number of its space; stale at once. `None` where it does not run.
     pub(super) fn space_racy(&self) -> Option<SpaceId> {
-        let id = SpaceId(ACCOUNTS[self.slot() as usize].space.load(Relaxed));
+        let id = SpaceId(self.space.load(Relaxed));
         self.is(RUNNING).then_some(id)
     }
 
     /// Notes the space that its first thread will run in.
     pub(super) fn set_space(&self, id: SpaceId) {
-        ACCOUNTS[self.slot() as usize].space.store(id.0, Relaxed);
+        self.space.store(id.0, Relaxed);
     }
 
     /// Its resident memory, as far as it was counted.
