@@ -29,7 +29,7 @@
 //! | `astray` | that were dropped by an entry, and are kept by references: these may last |
 //! | `surplus` | that leave the pool when they come back: it was made smaller than what is in use |
 //! | `copies` | that were taken for copies of shared pages, each until the old page's mapping is back |
-//! | `takers` | none: calls that take a page back from children; `begun` counts them and copies, from the start |
+//! | `takers` | none: calls that take a page back; `begun` counts these and copies, from the start |
 //!
 //! [`Reserved`]: crate::machine::Marker::Reserved
 //!
@@ -37,9 +37,9 @@
 //! mappings that set nothing aside, and to be reserved. So whoever takes a huge page for a reserved entry
 //! gets one: where none is free at this moment, one is on its way back, and is waited for. But for what has
 //! gone astray: a caller has taken a reference by number between the change of the entry and its flush. How
-//! long it is kept is not for the pool to say, so nothing waits for it but one grace period. A fault that prepares a huge page changes no reserve
-//! before it installs it, under the lock of the entry's table; so it does not matter what becomes of the
-//! entry meanwhile.
+//! long it is kept is not for the pool to say, so nothing waits for it but one grace period. A fault that
+//! prepares a huge page changes no reserve before it installs it, under the lock of the entry's table; so it
+//! does not matter what becomes of the entry meanwhile.
 
 mod copy;
 mod folio;
@@ -311,11 +311,8 @@ impl<M: Machine> Memory<'_, M> {
 
     /// The last reference to a folio of the pool is gone: it comes back. `left` is what its record says.
     pub(super) fn return_to_pool(&self, pfn: Pfn, left: FrameState) {
-        let from = match () {
-            () if left.restores() => CameFrom::Away,
-            () if left.is_astray() => CameFrom::Astray,
-            () => CameFrom::Use,
-        };
+        let kept = if left.is_astray() { CameFrom::Astray } else { CameFrom::Use };
+        let from = if left.restores() { CameFrom::Away } else { kept };
         self.put_back((pfn, size_of_order(left.order())), Init::Dirty, from);
     }
 

@@ -15,7 +15,7 @@
 //! | 53 | *pooled*: the reserved pool keeps the block while nobody uses it (`Taken`, `User`, `File`) |
 //! | 54..62 | index of the zone (`Free`) |
 //! | 62 | *restores*: the pool keeps the block for an entry once nobody uses it (`User`; until it is back) |
-//! | 63 | *astray*: it was to be kept so, and references keep it from coming back (`User`; until it is back) |
+//! | 63 | *astray*: it was to be kept so, and references keep it (`User`; until it is back) |
 //!
 //! The refcount is the sum of references and pins. (Linux adds 1 024 to one count for a pin of a small folio,
 //! and has a second word for those of large ones.)

@@ -148,8 +148,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// A second attempt. Where another CPU was at work on the same mapping or entry, that lasts a few stores:
     /// a writer publishes the new mapping right after it marks the old one stale, and a fault that was faster
-    /// has installed its entry. Else the first attempt has found out what it needs; a block for a huge page is
-    /// prepared here, outside of the read section.
+    /// has installed its entry. Else the first attempt has found out what it needs; a block for a huge page
+    /// is prepared here, outside of the read section.
     #[cold]
     #[inline(never)]
     fn speculate_again(
