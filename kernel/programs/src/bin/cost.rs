@@ -80,7 +80,7 @@ const WRITTEN: usize = 32;
 /// So many whole huge pages, whose entries are in one table where they fit into one.
 fn huge_region(huge_pages: usize) -> Region {
     let whole = if huge_pages > WRITTEN { READ * HUGE } else { HUGE };
-    let all = granted("mmap", Region::map(huge_pages * HUGE + whole, Rights::WRITE));
+    let all = granted("mmap", Region::map_uncommitted(huge_pages * HUGE + whole, Rights::WRITE));
     let first = (all.start() / sys::PAGE).next_multiple_of(whole) - all.start() / sys::PAGE;
     all.part(first, huge_pages * HUGE)
 }

@@ -58,6 +58,14 @@ impl Region {
         Ok(Region { start, pages })
     }
 
+    /// As [`map`](Self::map), of memory that is not committed: it may be more than the machine has.
+    pub fn map_uncommitted(pages: usize, rights: Rights) -> Result<Region, Errno> {
+        let flags = PRIVATE | NORESERVE;
+        // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
+        let start = unsafe { call(nr::MMAP, [0, pages * PAGE, rights.0, flags, usize::MAX, 0]) }?;
+        Ok(Region { start, pages })
+    }
+
     /// As [`map`](Self::map), of memory that children share.
     pub fn map_shared(pages: usize, rights: Rights) -> Result<Region, Errno> {
         // SAFETY: without MAP_FIXED nothing that is mapped is replaced.
