@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 thread_local!(static CONTEXT: Context = const { Context::new() });
 enum OneCpu {}
-// SAFETY: each thread is the one CPU of a machine (8), and no handler runs: the defaults hold. Each thread has a
-// context (3).
+// SAFETY: each thread is the one CPU of a machine (8), and no handler runs: the defaults hold. Each thread
+// has a context (3).
 unsafe impl Cpu for OneCpu {
     type CpuWords = [u64; 1];
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {

@@ -18,8 +18,8 @@ mod walker;
 
 thread_local!(static CONTEXT: Context = const { Context::new() });
 enum Hart {}
-// SAFETY: each thread is the one CPU of a machine (8), and no handler runs: the defaults hold. Each thread has a
-// context (3).
+// SAFETY: each thread is the one CPU of a machine (8), and no handler runs: the defaults hold. Each thread
+// has a context (3).
 unsafe impl Cpu for Hart {
     type CpuWords = [u64; 1];
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {

@@ -2,9 +2,9 @@
 //!
 //! The program `pair` does on two CPUs what the recorder's first pair does; the plugin counts, for each line,
 //! in how many faults of each CPU it was written or read. A line that one CPU writes while the other touches
-//! it is fought for. The recorder's result is in `lab/check/tests/counted/conflicts.txt`: every fault under the
-//! space's lock fights for that lock and for nothing else, and a speculated fault for nothing; some faults
-//! also meet in frames' records and in the zone.
+//! it is fought for. The recorder's result is in `lab/check/tests/counted/conflicts.txt`: every fault under
+//! the space's lock fights for that lock and for nothing else, and a speculated fault for nothing; some
+//! faults also meet in frames' records and in the zone.
 
 use crate::boots;
 use crate::runner::{note_lacking, output_of};

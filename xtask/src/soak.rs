@@ -41,7 +41,8 @@ const SOAKS: &[Soak] = &[
     Soak {
         name: "oracle-huge-forks",
         what: "50 000 sequences of processes that fork, likewise",
-        arguments: "run --release --package interleaf-check -- oracle --huge madvise --processes --sequences 50000",
+        arguments: "run --release --package interleaf-check -- oracle --huge madvise \
+                    --processes --sequences 50000",
     },
     Soak {
         name: "pairs",

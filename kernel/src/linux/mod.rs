@@ -115,8 +115,8 @@ fn dispatch(call: u64, frame: &Frame) -> CallResult {
     }
 }
 
-/// Calls about files, signals and time, and futexes: apart, so that the registers that they need cost those about memory
-/// nothing.
+/// Calls about files, signals and time, and futexes: apart, so that the registers that they need cost those
+/// about memory nothing.
 #[inline(never)]
 fn dispatch_others(call: u64, frame: &Frame) -> CallResult {
     let arguments = Arguments([frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9]);

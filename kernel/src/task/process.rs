@@ -62,7 +62,8 @@ pub struct Process {
     /// Incremented when a child has ended; the process's threads in wait4 sleep on it. The increment releases
     /// the child's ZOMBIE to the acquiring load before `reap`.
     pub(super) children_ended: AtomicU32,
-    /// The number of its space; stale once it has ended. Relaxed: a thread that looks it up may find no space.
+    /// The number of its space; stale once it has ended. Relaxed: a thread that looks it up may find no
+    /// space.
     space: AtomicU64,
 }
 

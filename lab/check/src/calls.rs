@@ -28,8 +28,8 @@ pub enum Call {
         /// Kind and manner.
         flags: MapFlags,
     },
-    /// `mmap`, `mprotect` or `madvise` by its number, with all words as registers hold them: also those and the
-    /// bits for which the calls beside it have no place.
+    /// `mmap`, `mprotect` or `madvise` by its number, with all words as registers hold them: also those and
+    /// the bits for which the calls beside it have no place.
     Words {
         /// The number of the system call.
         number: u64,

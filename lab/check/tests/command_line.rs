@@ -1,5 +1,5 @@
-//! The command as a script meets it: statuses, one line on stderr, one object on stdout; and the same names as
-//! `interleaf` says.
+//! The command as a script meets it: statuses, one line on stderr, one object on stdout; and the same names
+//! as `interleaf` says.
 
 use std::process::{Command, Output};
 

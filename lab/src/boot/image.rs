@@ -1,6 +1,7 @@
 //! Which packages are built for a boot, and where their files lie.
 //!
-//! A lab binary that was copied elsewhere can still boot a kernel and a program that are named by their files.
+//! A lab binary that was copied elsewhere can still boot a kernel and a program that are named by their
+//! files.
 
 use crate::os::checkout;
 use std::env;

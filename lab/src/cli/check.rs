@@ -1,7 +1,7 @@
 //! `interleaf check`: builds `interleaf-check` and runs it with the same words.
 //!
-//! What checks is a program of its own, as it compiles the library for several machines and formats of tables:
-//! without it this one is built in half the time.
+//! What checks is a program of its own, as it compiles the library for several machines and formats of
+//! tables: without it this one is built in half the time.
 
 use crate::error::Failure;
 use crate::measure::checked;

@@ -11,7 +11,8 @@ pub const PACKAGE: &str = "interleaf-check";
 /// Its folder in the checkout.
 const PLACE: &str = "lab/check";
 
-/// The program, built with the profile of this one. The first time takes a minute or two, and says so on stderr.
+/// The program, built with the profile of this one. The first time takes a minute or two, and says so on
+/// stderr.
 ///
 /// # Errors
 /// It does not build, or there is no checkout.

@@ -1,5 +1,5 @@
-//! The checkout from which this program was built, and whose other packages are built when they are asked for:
-//! the kernel, its programs, and what `interleaf check` runs.
+//! The checkout from which this program was built, and whose other packages are built when they are asked
+//! for: the kernel, its programs, and what `interleaf check` runs.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::process::Command;
 /// The Cargo profile with which this program was built.
 pub const PROFILE: &str = env!("INTERLEAF_PROFILE");
 
-/// The profile whose figures are compared: the library and its callers are one unit of code generation each, so
-/// that what is inlined does not depend on how they are cut.
+/// The profile whose figures are compared: the library and its callers are one unit of code generation each,
+/// so that what is inlined does not depend on how they are cut.
 pub const FIGURES: &str = "figures";
 
-/// Builds the package in the folder `place` of the checkout with `profile`, and returns the folder in which its
-/// files lie.
+/// Builds the package in the folder `place` of the checkout with `profile`, and returns the folder in which
+/// its files lie.
 ///
 /// # Errors
 /// One line: there is no such package, or it does not build.

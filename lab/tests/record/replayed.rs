@@ -4,7 +4,8 @@ use crate::{Recorded, compiled, may_record, recording};
 use interleaf::space::Path;
 use interleaf_lab::replay::{DifferenceKind, Replay, Report};
 
-/// Records a program of `tests/record/programs`, which must find what it expects, and replays it on both paths.
+/// Records a program of `tests/record/programs`, which must find what it expects, and replays it on both
+/// paths.
 fn replayed(program: &str, arguments: &[&str]) -> Option<Report> {
     if !may_record(program) {
         return None;

@@ -63,7 +63,8 @@ impl FlatMachine {
 }
 
 // SAFETY: 1: the window is one leaked allocation; both directions are one addition, checked. 3: no
-// translation is ever cached. 8: all of the allocation is for the library, and is claimed once. The defaults, which are for one CPU, keep the others.
+// translation is ever cached. 8: all of the allocation is for the library, and is claimed once. The defaults,
+// which are for one CPU, keep the others.
 unsafe impl Machine for FlatMachine {
     type Cpu = OneCpu;
     type Format = X86_64;

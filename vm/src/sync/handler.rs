@@ -5,8 +5,8 @@
 //! and the handler is unregistered when the registration is dropped.
 //!
 //! The place has one owner, the registration that filled it. Another one is refused
-//! ([`RegisterError::Taken`]), also where the first was leaked; so what is dropped removes its own handler and
-//! no other.
+//! ([`RegisterError::Taken`]), also where the first was leaked; so what is dropped removes its own handler
+//! and no other.
 //!
 //! Why a registration that is leaked does no harm: the machine then calls the handler as long as it lives,
 //! after everything that was borrowed has ended. The state holds nothing that could end before: it is made by

@@ -146,7 +146,9 @@ fn tables_and_index(machine: &Lab, vm: &Vm<'_, Lab>) {
         Two(start + 10)
     };
     // An iterator is asked before the edit begins; a visit, while it is under way.
-    let put = called!(RangeIndex::prepare => index.prepare(none, [10].map(nested), &store).expect("memory").publish());
+    let put = called!(RangeIndex::prepare => {
+        index.prepare(none, [10].map(nested), &store).expect("memory").publish()
+    });
     assert_eq!((put, index.len()), (Some(()), 2));
     let edit = index.prepare(VpnRange { start: Vpn(10), end: Vpn(30) }, [], &store).expect("memory");
     let visited = called!(Replacement::publish_and => edit.publish_and(|_| {

@@ -51,8 +51,8 @@ fn too_many_mappings_are_refused_as_linux_refuses_them() {
     assert!(refused > 10, "{refused} refused");
 }
 
-/// With room for one mapping a change that needs two splits keeps the first, so that a second such call, and a
-/// hole in the middle, find no room; whatever is refused then is refused for both counts of mappings.
+/// With room for one mapping a change that needs two splits keeps the first, so that a second such call, and
+/// a hole in the middle, find no room; whatever is refused then is refused for both counts of mappings.
 #[test]
 fn a_refused_change_has_used_up_the_last_mapping() {
     let Some(mut linux) = oracle() else { return };

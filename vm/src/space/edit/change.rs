@@ -22,7 +22,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] for too many mappings, or for lack of memory; [`Error::Invalid`] where a page of
-    /// the reserved pool would be cut. Nothing has changed, but for a first split where the second is refused.
+    /// the reserved pool would be cut. Nothing has changed, but for a first split where the second is
+    /// refused.
     pub(in crate::space) fn apply_change(
         &self,
         edit: VmaEdit<'_, 'v, M>,

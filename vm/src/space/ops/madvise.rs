@@ -38,11 +38,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start or a range that wraps, or where a mapping cannot take the
-    /// advice (earlier mappings have taken it); [`Error::Again`] for too many mappings or lack of memory where
-    /// attributes change, as [`protect`](Self::protect) leaves it then; [`Error::NoMemory`] at the end where there were holes, or for
-    /// lack of memory. Populating stops at a hole with [`Error::NoMemory`] and at a mapping without the right
-    /// with [`Error::Invalid`], and with [`Error::Fault`] where the reserved pool has no page. Collapsing: as
-    /// [`collapse`](Self::collapse).
+    /// advice (earlier mappings have taken it); [`Error::Again`] for too many mappings or lack of memory
+    /// where attributes change, as [`protect`](Self::protect) leaves it then; [`Error::NoMemory`] at the end
+    /// where there were holes, or for lack of memory. Populating stops at a hole with [`Error::NoMemory`] and
+    /// at a mapping without the right with [`Error::Invalid`], and with [`Error::Fault`] where the reserved
+    /// pool has no page. Collapsing: as [`collapse`](Self::collapse).
     pub fn advise(&self, addr: VirtAddr, len_bytes: u64, advice: Advice) -> Result<(), Error> {
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
         if range.is_empty() {

@@ -89,11 +89,11 @@ impl<M: Machine> AddressSpace<'_, M> {
     ///
     /// # Errors
     /// In Linux's order: [`Error::Invalid`] for no length or an unaligned fixed address, [`Error::NoMemory`]
-    /// for a length that is too large, too many mappings or no room, [`Error::NotPermitted`] below the space's
-    /// lowest address, [`Error::Exists`] for a fixed address where a mapping exists, [`Error::NoMemory`] where
-    /// the pages cannot be committed, or for lack of memory. Nothing has changed then, but that a mapping with
-    /// [`Place::Fixed`] that cannot be committed leaves what it leaves in Linux: those in its way are split at
-    /// its ends; and where it was to be shared, they are unmapped.
+    /// for a length that is too large, too many mappings or no room, [`Error::NotPermitted`] below the
+    /// space's lowest address, [`Error::Exists`] for a fixed address where a mapping exists,
+    /// [`Error::NoMemory`] where the pages cannot be committed, or for lack of memory. Nothing has changed
+    /// then, but that a mapping with [`Place::Fixed`] that cannot be committed leaves what it leaves in
+    /// Linux: those in its way are split at its ends; and where it was to be shared, they are unmapped.
     pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
         let (guard, destination) = self.place(request)?;
         let range = destination.range();

@@ -22,10 +22,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start, and where the range cuts a page of the reserved pool;
-    /// [`Error::NoMemory`] where the range leaves the space, at a hole, for too many mappings, where the pages
-    /// of a mapping cannot be committed, or for lack of memory; [`Error::Access`] where a mapping may not have
-    /// the rights. As in Linux earlier mappings have changed then, and one whose end alone could not be split
-    /// is split at the start.
+    /// [`Error::NoMemory`] where the range leaves the space, at a hole, for too many mappings, where the
+    /// pages of a mapping cannot be committed, or for lack of memory; [`Error::Access`] where a mapping may
+    /// not have the rights. As in Linux earlier mappings have changed then, and one whose end alone could not
+    /// be split is split at the start.
     pub fn protect(&self, addr: VirtAddr, len_bytes: u64, access: VmaFlags) -> Result<(), Error> {
         if !addr.is_page_aligned() {
             return Err(Error::Invalid);

@@ -235,8 +235,8 @@ fn a_refused_fixed_mapping_leaves_what_linux_leaves() {
     });
 }
 
-/// A request is granted up to the frames of the machine, as by Linux's heuristic without swap, or as the layout
-/// says. Requests are not summed.
+/// A request is granted up to the frames of the machine, as by Linux's heuristic without swap, or as the
+/// layout says. Requests are not summed.
 #[test]
 fn one_request_commits_the_frames_of_the_machine_at_most() {
     let usual = Layout::linux::<TestFormat>();
