@@ -79,23 +79,42 @@ pub fn mmap<M: Machine>(
     if !asked.contains(MapFlags::ANONYMOUS) {
         return Err(Errno::EBADF);
     }
+    let (request, has_type) = map_request(addr, len_bytes, prot, flags);
+    if asked.intersects(SELDOM) || !has_type {
+        return map_seldom(space, &request, asked, has_type);
+    }
+    Ok(space.map(&request)?)
+}
+
+/// The flags that [`map_seldom`] is for.
+const SELDOM: MapFlags =
+    MapFlags::GROWSDOWN.union(MapFlags::LOCKED).union(MapFlags::HUGETLB).union(MapFlags::ABOVE4G);
+
+/// mmap with flags that are not built, that choose among places of their own, or without a kind of mapping.
+#[cold]
+#[inline(never)]
+fn map_seldom<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    request: &MapRequest,
+    asked: MapFlags,
+    has_type: bool,
+) -> Result<VirtAddr, Errno> {
     if let Some(&(_, refused)) = NOT_YET.iter().find(|(flag, _)| asked.contains(*flag)) {
         return Err(refused);
     }
-    let (request, has_type) = map_request(addr, len_bytes, prot, flags);
     if asked.contains(MapFlags::HUGETLB) {
         let size = huge_page_size(asked).filter(|_| has_type).ok_or(Errno::EINVAL)?;
-        return Ok(space.map_huge_pool(&request, size)?);
+        return Ok(space.map_huge_pool(request, size)?);
     }
     if !has_type {
         // Linux chooses the address first, so errors of that come first.
-        space.choose_place(&request)?;
+        space.choose_place(request)?;
         return Err(Errno::EINVAL);
     }
-    let start = space.map(&request)?;
+    let start = space.map(request)?;
     // With MAP_32BIT Linux does not look at it.
-    if asked & (MapFlags::ABOVE4G | MapFlags::LOW) == MapFlags::ABOVE4G && start < ABOVE {
-        return keep_if_granted(space, &request, start);
+    if !asked.contains(MapFlags::LOW) && start < ABOVE {
+        return keep_if_granted(space, request, start);
     }
     Ok(start)
 }

@@ -84,6 +84,8 @@ unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexAllocator<'_, '_, T, 
         Some(self.nodes.alloc()?.cast())
     }
 
+    // Of an edit that is given up: inlined, it would keep the drop of an edit from being so.
+    #[inline(never)]
     unsafe fn free_node(&self, node: NonNull<IndexNode<M::Cpu, FAN_OUT>>) {
         // SAFETY: it came from this pool, says the caller, and is not used.
         unsafe { self.nodes.free(node) }
@@ -97,6 +99,7 @@ unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexAllocator<'_, '_, T, 
         self.items.alloc()
     }
 
+    #[inline(never)]
     unsafe fn free_item(&self, item: NonNull<IndexItem<T>>) {
         // SAFETY: it came from this pool, says the caller, and is not used.
         unsafe { self.items.free(item) }

@@ -75,6 +75,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// # Errors
     /// [`Error::NoMemory`] where one mapping would become three and may not, [`Error::Invalid`] where a page
     /// of the reserved pool would be cut.
+    #[cold]
+    #[inline(never)]
     pub(in crate::space) fn split_mappings(
         &self,
         guard: &RangeGuard<'_, M>,
@@ -93,13 +95,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             let (before, rest) = split(&vma, page);
             let pieces = [before, rest].map(|piece| Some((piece, VmaState::Live)));
-            edit.replace(vma.range, &pieces, VpnRange::default())?;
+            replace_from(None, edit, vma.range, &pieces)?;
         }
         Ok(())
     }
 }
 
-/// Replaces the mappings of `old`, with memory from `reserve` if there is one.
+/// Replaces the mappings of `old`, with memory from `reserve` if there is one. Called from several places, and
+/// never inlined: mmap and munmap have copies of their own of what replaces.
+#[inline(never)]
 fn replace_from<'v, M: Machine>(
     reserve: Option<&Reserve<'_, 'v, M>>,
     edit: VmaEdit<'_, 'v, M>,
