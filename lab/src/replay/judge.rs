@@ -106,8 +106,8 @@ impl Checker<'_> {
     }
 
     /// Whether another thread was changing the mapping of the page while the fault was under way: which came
-    /// first was not recorded. A fault waits for such a call, so it may have been taken before it and resolved
-    /// after.
+    /// first was not recorded. A fault waits for such a call, so it may have been taken before it and
+    /// resolved after.
     fn is_changed_meanwhile(&self, at: usize, addr: VirtAddr) -> bool {
         let (event, later) = (&self.life.events[at], &self.life.events[at + 1..]);
         let end_ns = end_of_fault_ns(event, later).min(event.time_ns.saturating_add(SAME_MOMENT_NS));
@@ -133,9 +133,9 @@ impl Checker<'_> {
         is_allowed && self.is_changed_meanwhile(at, addr)
     }
 
-    /// Whether a fork that Linux refused may have taken the right to write from the page: no fault has given it
-    /// back since, and the fork would have copied it. The library refuses before it takes any right, or has
-    /// given the child up by then.
+    /// Whether a fork that Linux refused may have taken the right to write from the page: no fault has given
+    /// it back since, and the fork would have copied it. The library refuses before it takes any right, or
+    /// has given the child up by then.
     fn is_left_by_refused_fork(
         &self,
         at: usize,

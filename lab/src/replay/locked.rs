@@ -21,8 +21,8 @@ const MCL_CURRENT: u64 = 1;
 const MCL_FUTURE: u64 = 2;
 
 impl Locked {
-    /// The refusal of advice, which returned `result`, by locked memory: it keeps its pages. The library locks
-    /// none.
+    /// The refusal of advice, which returned `result`, by locked memory: it keeps its pages. The library
+    /// locks none.
     pub fn refusal(&self, call: &Call, result: i64) -> Option<Refusal> {
         let [addr, len, third, ..] = call.args;
         let keeps = [advice::DONTNEED, advice::FREE, advice::COLD, PAGEOUT].contains(&(third as i32));

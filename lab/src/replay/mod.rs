@@ -17,7 +17,8 @@
 //! | `setup` `memory_need` | the machine, and the space as it was at exec |
 //! | `play` | the spaces of forks, each in its turns |
 //! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
-//! | `checker` `judge` `verdict` `final_map` `difference` `blocks` `regions` `imposed` | compares it with what Linux did |
+//! | `checker` `judge` `verdict` `final_map` `difference` | compares it with what Linux did |
+//! | `blocks` `regions` `imposed` | what larger pages and imposed calls leave behind |
 //! | `moves` `unsettled` `fork_windows` | calls and forks under way at the same time |
 //! | `ranges` `spans` `page_set` | addresses that are noted, and forgotten page by page |
 //! | `contention` | Linux's own times |

@@ -106,8 +106,8 @@ impl<'a, 'v> Player<'a, 'v> {
         }
     }
 
-    /// Touches a byte. Where nothing is mapped and a stack is above, the stack grows, by hand: the library has
-    /// no growth yet.
+    /// Touches a byte. Where nothing is mapped and a stack is above, the stack grows, by hand: the library
+    /// has no growth yet.
     ///
     /// # Errors
     /// The signal that the program would have got.
@@ -134,9 +134,9 @@ impl<'a, 'v> Player<'a, 'v> {
         self.machine.touch(addr, access, self).map(drop)
     }
 
-    /// Whether Linux treats a fetch that was refused as a read: of a fetch from an absent page x86-64's handler
-    /// asks for a right to read alone, as of a load. It maps the page, the processor tries again, and the
-    /// next fault says that the page may not be executed.
+    /// Whether Linux treats a fetch that was refused as a read: of a fetch from an absent page x86-64's
+    /// handler asks for a right to read alone, as of a load. It maps the page, the processor tries again, and
+    /// the next fault says that the page may not be executed.
     #[cold]
     fn is_fetch_a_read(&self, addr: VirtAddr) -> bool {
         let forbids = |vma: VmaAttributes| !vma.flags.contains(VmaFlags::EXECUTE);

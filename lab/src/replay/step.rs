@@ -304,7 +304,8 @@ impl CallStep {
         start.saturating_add(len).checked_next_multiple_of(4096).unwrap_or(0)
     }
 
-    /// Whether Linux put a file of 2 MiB or more where it meets a huge-page boundary, as file systems ask for.
+    /// Whether Linux put a file of 2 MiB or more where it meets a huge-page boundary, as file systems ask
+    /// for.
     pub fn is_aligned_file(&self) -> bool {
         let (huge, start) = (PageSize::Huge.bytes(), self.expected.max(0) as u64);
         let is_aligned = |offset| start.wrapping_sub(offset).is_multiple_of(huge);

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! - Calls that take something away or give it (`munmap`, `mprotect`, `madvise`) are placed at their *start*,
-//!   or right after the last fault of another thread inside them that succeeded though the call forbids it, or
-//!   ended in a signal though the call allows it; never later than the first end of a call that was given a
-//!   part of the same addresses.
+//!   or right after the last fault of another thread inside them that succeeded though the call forbids it,
+//!   or ended in a signal though the call allows it; never later than the first end of a call that was given
+//!   a part of the same addresses.
 //! - Calls that give addresses (`mmap`, `mremap`, `brk`) are placed at their *end*: the address is not known
 //!   before. `mremap` comes earlier if another call was given its old place before it returned.
 //! - `fork`, `clone` and `exec` have exact events of their own (task, exec); the call itself is placed at its
