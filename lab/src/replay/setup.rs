@@ -60,7 +60,10 @@ pub fn layout(header: &Header, family: &Family) -> Layout {
     let mmap_base = chosen.chain(loaded).filter(below).max().unwrap_or(TASK_END);
     let always = setting("overcommit_memory") == Some(1);
     let page = |addr: u64| VirtAddr(addr).vpn();
-    let lowest = setting("mmap_min_addr").unwrap_or(1 << 16).min(1 << 32);
+    // A privileged program may map below.
+    let granted = family.steps.iter().flat_map(|steps| &steps.calls).filter(|call| call.sys == Sys::Mmap);
+    let granted = granted.filter_map(|call| u64::try_from(call.expected).ok()).min().unwrap_or(u64::MAX);
+    let lowest = setting("mmap_min_addr").unwrap_or(1 << 16).min(1 << 32).min(granted);
     Layout {
         areas: Areas {
             user: VpnRange::new(page(lowest), page(TASK_END)),
