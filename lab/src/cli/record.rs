@@ -1,6 +1,7 @@
 //! `interleaf record -- CMD`: what a real program does to its memory.
 
 use crate::error::Failure;
+use crate::os::end_requests::EndRequests;
 use crate::os::pending_file::PendingFile;
 use crate::os::process::{self, ChildOutput, HeldChild, monotonic_ns};
 use crate::show::Output;
@@ -66,6 +67,8 @@ struct Report {
     processes: usize,
     duration_ns: u64,
     status: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped_by: Option<i32>,
     account: Account,
     mounted_tracefs: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +89,6 @@ struct Slowdown {
 /// # Errors
 /// There is no recording.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
-    process::ignore_interrupts();
     let extent = if args.user { Extent::Partial } else { Extent::Whole };
     let output = if args.format.json { ChildOutput::OnStderr } else { ChildOutput::Inherited };
     let ring_bytes = args.ring_mib << 20;
@@ -110,9 +112,12 @@ fn exit_code(status: i32) -> ExitCode {
 fn record_to(options: &Options, path: &Path, format: Output) -> Result<Recording, Failure> {
     let refuse = |error: io::Error| Failure::usage(of_file(path, error).to_string());
     let (pending, file) = PendingFile::create(path).map_err(refuse)?;
+    // After the file, whose removal on a signal these take over.
+    let requests = EndRequests::take()?;
     let bar = spinner(format);
     let to = BufWriter::new(TraceFile { path: path.to_path_buf(), file });
-    let recorded = record::record(options, to, progress(&bar)).map_err(failure);
+    let recorded = record::record_until(options, Some(&requests), to, progress(&bar)).map_err(failure);
+    drop(requests);
     bar.finish_and_clear();
     let recording = recorded?;
     pending.commit().map_err(refuse)?;
@@ -172,7 +177,12 @@ fn slowdown(options: &Options, runs: usize) -> Result<Slowdown, Failure> {
     let (mut bare, mut recorded) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         bare.push(bare_run(options)?);
-        let recording = record::record(options, io::sink(), Box::new(|_| {})).map_err(failure)?;
+        let requests = EndRequests::take()?;
+        let recording = record::record_until(options, Some(&requests), io::sink(), Box::new(|_| {}));
+        let recording = recording.map_err(failure)?;
+        if let Some(signal) = recording.footer.stopped_by {
+            return Err(Failure::usage(format!("signal {signal} ended the runs before the recording")));
+        }
         recorded.push(recording.footer.duration_ns);
     }
     let (bare_ns, recorded_ns) = (median(bare), median(recorded));
@@ -204,6 +214,7 @@ fn report(path: &Path, recording: Recording, slowdown: Option<Slowdown>) -> Resu
         processes: footer.processes.len(),
         duration_ns: footer.duration_ns,
         status: footer.status,
+        stopped_by: footer.stopped_by,
         account: footer.account,
         mounted_tracefs,
         slowdown,
@@ -222,6 +233,9 @@ fn text(report: &Report) -> String {
         format!("the command ended with {}", status_text(report.status)),
         account_text(report),
     ];
+    if let Some(signal) = report.stopped_by {
+        lines.push(format!("signal {signal} ended the recording: the trace is what was done until then"));
+    }
     if let Some(Slowdown { runs, bare_ns, recorded_ns, ratio }) = report.slowdown {
         let (bare, recorded) = (bare_ns as f64 / 1e9, recorded_ns as f64 / 1e9);
         lines.push(format!(

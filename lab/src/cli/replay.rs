@@ -1,8 +1,9 @@
 //! `interleaf replay FILE...`: recorded programs run again on our address space, compared with Linux.
 
 use super::huge::Huge;
+use super::init::bytes_of;
 use crate::error::Failure;
-use crate::replay::{Conclusion, Replay, Report, TimedReplay};
+use crate::replay::{Conclusion, Memory, Replay, Report, TimedReplay};
 use crate::show::{Output, Progress};
 use crate::trace::TraceReader;
 use interleaf::space;
@@ -21,6 +22,10 @@ pub struct Args {
     /// When memory gets huge pages; as on the recorded machine, if nothing is said
     #[arg(long, value_enum)]
     huge: Option<Huge>,
+    /// How much memory a replay may take: a number with M, G or T; as much as this machine has, if nothing is
+    /// said
+    #[arg(long, value_parser = memory, value_name = "SIZE")]
+    memory: Option<Memory>,
     /// Fail if a difference from Linux is not explained: always so, said here for scripts
     #[arg(long)]
     check: bool,
@@ -45,6 +50,10 @@ impl Way {
             Way::Locked => space::Path::Locked,
         }
     }
+}
+
+fn memory(text: &str) -> Result<Memory, String> {
+    bytes_of(text).map(Memory::allowed).ok_or_else(|| "a size like 800M, 64G or 1T".into())
 }
 
 /// What the replays say. The field names are the JSON's and stay.
@@ -80,7 +89,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn one(file: &std::path::Path, args: &Args) -> Result<Report, Failure> {
     let refuse = |what: String| Failure::usage(format!("{}: {what}", file.display()));
     let reader = TraceReader::open(file).map_err(|damage| refuse(damage.to_string()))?;
-    let replay = Replay::read(reader).map_err(refuse)?;
+    let memory = args.memory.unwrap_or_else(Memory::of_this_machine);
+    let replay = Replay::read_within(reader, memory).map_err(refuse)?;
     let replay = match args.huge {
         Some(huge) => replay.with_huge_pages(huge.policy()).map_err(refuse)?,
         None => replay,

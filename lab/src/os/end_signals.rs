@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::SeqCst};
 
 /// Signals whose default ends the process, besides the real-time ones. Not among them: SIGKILL, which has no
 /// handler; SIGSEGV and SIGBUS, in whose handlers Rust detects a stack overflow; SIGPIPE, which Rust ignores;
-/// SIGINT, which a recorder ignores; SIGXFSZ, see [`survive_file_limit`].
+/// SIGINT, which a recorder takes; SIGXFSZ, see [`survive_file_limit`].
 const ENDS: [c_int; 17] = [
     libc::SIGHUP,
     libc::SIGQUIT,

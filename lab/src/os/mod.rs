@@ -5,6 +5,7 @@ pub mod affinity;
 #[cfg(feature = "experiments")]
 pub mod checkout;
 pub mod child;
+pub mod end_requests;
 mod end_signals;
 pub mod fiber;
 pub mod fork_cost;

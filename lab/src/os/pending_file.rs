@@ -12,6 +12,8 @@
 //! SIGKILL leaves `t.partial` behind, in the second way; the next [`PendingFile::create`] names it and asks
 //! for its removal. In the first way it can leave a whole `t.PID.partial`, between two calls.
 //!
+//! The file is its owner's to read and write, and no other user's.
+//!
 //! A file that outgrows RLIMIT_FSIZE is an error of the write, not the end of the process.
 
 use super::end_signals;
@@ -23,6 +25,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
+
+/// Rights of the file: a trace can tell what a program computed on.
+const OWNER_ALONE: u32 = 0o600;
 
 /// An unfinished file.
 #[derive(Debug)]
@@ -77,7 +82,12 @@ impl PendingFile {
         let partial = with_suffix(path, ".partial");
         let open = || {
             let mut options = OpenOptions::new();
-            options.write(true).create_new(true).custom_flags(libc::O_NOFOLLOW).open(&partial)
+            options
+                .write(true)
+                .create_new(true)
+                .mode(OWNER_ALONE)
+                .custom_flags(libc::O_NOFOLLOW)
+                .open(&partial)
         };
         let file = end_signals::removing(&partial, open).map_err(|error| said_of(&partial, error))?;
         let place = Place::Named(Named { name: partial, is_renamed: false });
@@ -125,7 +135,7 @@ fn unnamed(path: &Path) -> io::Result<Option<File>> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    match OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(folder) {
+    match OpenOptions::new().write(true).mode(OWNER_ALONE).custom_flags(libc::O_TMPFILE).open(folder) {
         Ok(file) => Ok(fs::metadata(descriptor(&file)).is_ok().then_some(file)),
         Err(error) => match error.raw_os_error() {
             // A kernel, or a file system, that does not know the flag opens a folder for writing.

@@ -122,8 +122,13 @@ pub fn wait_for(pid: u32) -> io::Result<i32> {
 
 /// Kills a process that this one started.
 pub fn kill(pid: u32) {
+    send_signal(pid, libc::SIGKILL);
+}
+
+/// Sends a signal to a process that this one started.
+pub fn send_signal(pid: u32, signal: i32) {
     // SAFETY: only sends a signal.
-    unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+    unsafe { libc::kill(pid as i32, signal) };
 }
 
 /// Has `command` killed when the thread that starts it ends, however it does.
@@ -138,12 +143,6 @@ pub fn end_with_parent(command: &mut Command) {
     // SAFETY: the closure runs in the child of a fork, where only async-signal-safe functions may be called:
     // it makes one system call, and reads errno.
     unsafe { command.pre_exec(ask) };
-}
-
-/// Ignores the interrupt key in this process; programs started by [`HeldChild`] do not inherit it.
-pub fn ignore_interrupts() {
-    // SAFETY: sets a disposition; no handler runs.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
 }
 
 /// CLOCK_MONOTONIC, nanoseconds.

@@ -23,20 +23,24 @@ impl Checker<'_> {
     }
 
     /// Notes, after a fault at `page`, those of the pages that were absent `beside` it which came with it.
+    /// Returns how many did.
     pub(super) fn note_block(
         &mut self,
         page: Vpn,
         beside: Vec<Vpn>,
         player: &Player<'_, '_>,
         filled: &mut Vec<Filled>,
-    ) {
+    ) -> u64 {
         if beside.is_empty() || player.huge_page_at(page).is_some() {
-            return;
+            return 0;
         }
         self.brought.remove(page);
+        let mut came = 0;
         for other in beside.into_iter().filter(|other| player.space.resident_frame(*other).is_some()) {
             self.note_filled(other, None, player, filled);
             self.brought.insert(other);
+            came += 1;
         }
+        came
     }
 }

@@ -9,13 +9,15 @@ use super::life::{End, Life};
 use super::moves::Moves;
 use super::page_set::PageSet;
 use super::player::Player;
+use super::ranges::Ranges;
 use super::regions::Regions;
+use super::resident::ResidentNow;
 use super::signals::{Signalled, signalled};
 use super::step::{Act, CallStep, Step, Steps, Tried, Way};
 use super::unsettled::Unsettled;
 use super::verdict::{Filled, Verdict};
-use crate::trace::{Event, Kind as EventKind, Limits};
-use interleaf::units::{Access, CpuId, Pfn, Rights, VirtAddr, Vpn};
+use crate::trace::{Event, Kind as EventKind, Limits, Mode};
+use interleaf::units::{Access, CpuId, PageSize, Pfn, Rights, VirtAddr, Vpn, VpnRange};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -38,10 +40,10 @@ pub struct Checker<'a> {
     pub(super) moves: Moves,
     /// Where mappings may be joined otherwise because calls were under way at the same time.
     pub(super) unsettled: Unsettled,
-    /// Ranges of calls that are not built: mappings may begin or end elsewhere there.
-    pub(super) imposed: Vec<Range<u64>>,
-    /// Those of them whose pages Linux fills, keeps or refuses in ways that are not built.
-    pub(super) imposed_pages: Vec<Range<u64>>,
+    /// What calls that are not built were about: mappings may begin or end elsewhere there.
+    pub(super) imposed: Ranges,
+    /// Of that, the pages that Linux fills, keeps or refuses in ways that are not built.
+    pub(super) imposed_pages: Ranges,
     /// Those of them of which shared memory lost its pages since this was last asked.
     pub(super) removed: Vec<Range<u64>>,
     pub(super) huge: HugeSetting,
@@ -49,12 +51,21 @@ pub struct Checker<'a> {
     pub(super) brought: PageSet,
     /// Regions that Linux may have mapped by huge pages.
     pub(super) regions: Regions,
+    /// By thread, the pages of the faults in kernel mode that were the last things it did.
+    pub(super) kernel_faults: HashMap<u32, HashSet<Vpn>>,
+    resident: ResidentNow,
     pub(super) verdict: Verdict,
 }
 
 impl<'a> Checker<'a> {
-    /// A checker for one life.
-    pub fn new(life: &'a Life, steps: &'a Steps, limits: Limits, huge: HugeSetting) -> Self {
+    /// A checker for one life, which may have huge pages or not.
+    pub fn new(
+        life: &'a Life,
+        steps: &'a Steps,
+        limits: Limits,
+        huge: HugeSetting,
+        may_be_huge: bool,
+    ) -> Self {
         Self {
             life,
             steps,
@@ -65,26 +76,41 @@ impl<'a> Checker<'a> {
             during_forks: HashSet::new(),
             moves: Moves::of(&life.events),
             unsettled: Unsettled::of(&life.events),
-            imposed: Vec::new(),
-            imposed_pages: Vec::new(),
+            imposed: Ranges::default(),
+            imposed_pages: Ranges::default(),
             removed: Vec::new(),
             huge,
             brought: PageSet::default(),
             regions: Regions::default(),
+            kernel_faults: HashMap::new(),
+            resident: ResidentNow::new(may_be_huge),
             verdict: Verdict::default(),
         }
     }
 
     /// Plays the step at `at`. Frames that pages got are added to `filled`.
     pub fn step(&mut self, at: usize, player: &Player<'_, '_>, filled: &mut Vec<Filled>) {
+        self.resident.begin(player);
         match self.steps.steps[at] {
             Step::Nothing => {}
             Step::Touch { addr, tried } => self.touch(at, addr, tried, player, filled),
             Step::Barred { by, .. } => self.barred(at, by),
             Step::Call(number) => self.call(at, &self.steps.calls[number as usize], player, filled),
         }
+        self.note_kernel_fault(&self.life.events[at]);
         if at % INSPECT_EVERY == INSPECT_EVERY - 1 {
             self.inspect_tlb(player);
+        }
+    }
+
+    fn note_kernel_fault(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::Fault(fault) if fault.mode == Mode::Kernel => {
+                let pages = self.kernel_faults.entry(event.tid).or_default();
+                pages.insert(VirtAddr(fault.address).vpn());
+            }
+            _ if self.kernel_faults.is_empty() => {}
+            _ => drop(self.kernel_faults.remove(&event.tid)),
         }
     }
 
@@ -106,13 +132,13 @@ impl<'a> Checker<'a> {
 
     /// Another life, which may share memory with this one, removed pages there.
     pub fn note_removed(&mut self, range: Range<u64>) {
-        self.imposed_pages.push(range);
+        self.imposed_pages.add(range);
     }
 
     /// The space is about to end.
     pub fn end(&mut self, player: &Player<'_, '_>) {
         self.inspect_tlb(player);
-        self.verdict.resident.count(player);
+        self.verdict.resident = self.resident.end(player);
         self.compare_maps(player);
     }
 
@@ -156,15 +182,17 @@ impl<'a> Checker<'a> {
         let done = player.touch(addr, tried);
         if had_none && let Some(vma) = anonymous(player).filter(|vma| !vma.anon.is_none()) {
             let range = vma.range.start.addr().0..vma.range.end.addr().0;
-            let (event, later) = (&self.life.events[at], &self.life.events[at + 1..]);
-            self.unsettled.note_first_fault(event, later, range);
+            self.unsettled.note_first_fault(at, &self.life.events[at], range);
         }
         let raised = player.counts.raised() - raised;
         self.verdict.performed += 1;
         self.verdict.faulted += u64::from(raised > 0);
         self.note_filled(page, before.map(|(frame, _)| frame), player, filled);
-        self.note_block(page, beside, player, filled);
+        let with_it = self.note_block(page, beside, player, filled);
         self.note_touched(page, is_present, player);
+        if before.is_none() || is_zero {
+            self.note_resident(page, with_it, player);
+        }
         if done.is_ok() && tried == Tried::As(Access::Write) {
             self.check_copied(page, before, mappers, player);
         }
@@ -215,6 +243,15 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// A page that had no frame of its own may have one since a fault, and `with_it` others.
+    fn note_resident(&mut self, page: Vpn, with_it: u64, player: &Player<'_, '_>) {
+        let zero = player.space.vm().memory().zero_frame();
+        if player.space.resident_frame(page).is_some_and(|(frame, _)| frame != zero) {
+            let huge = player.huge_page_at(page).map(|_| PageSize::Huge.pages());
+            self.resident.add(huge.unwrap_or(1 + with_it), page.addr(), player);
+        }
+    }
+
     pub(super) fn note_filled(
         &self,
         page: Vpn,
@@ -243,22 +280,24 @@ impl<'a> Checker<'a> {
 
     fn call(&mut self, at: usize, call: &CallStep, player: &Player<'_, '_>, filled: &mut Vec<Filled>) {
         let populated = populated(call, player);
-        self.verdict.resident.count(player);
         self.note_imposed_pages(at, call, player);
-        // A new mapping replaces the pages that were there.
-        let is_kept = matches!(call.act, Act::Madvise { .. });
-        let frame =
-            |page: &Vpn| player.space.resident_frame(*page).filter(|_| is_kept).map(|(frame, _)| frame);
-        let before: Vec<_> = populated.iter().map(frame).collect();
+        let resident = self.resident.before(call, player);
+        let advised = frames_before(call, populated, player);
         let ours = player.call(call);
+        self.resident.after(&resident, player);
         if let EventKind::Call(recorded) = &self.life.events[at].kind {
             self.unsettled.note_call(recorded, self.life.events[at].tid);
             self.regions.note_collapse(recorded);
         }
-        for (page, before) in populated.iter().zip(before) {
-            self.note_filled(*page, before, player, filled);
+        for (page, before) in advised {
+            self.note_filled(page, before, player, filled);
         }
-        self.note_huge_change(call, &populated, player);
+        // A new mapping replaces the pages that were there.
+        if !matches!(call.act, Act::Madvise { .. }) {
+            let new = populated.start.addr().0..populated.end.addr().0;
+            player.pages_with_entries(new).for_each(|page| self.note_filled(page, None, player, filled));
+        }
+        self.note_huge_change(call, populated, player);
         let agreed = ours == call.expected;
         let count = self.verdict.calls.entry((call.sys, call.way)).or_default();
         count.times += 1;
@@ -295,15 +334,15 @@ impl<'a> Checker<'a> {
         let (linux, ours) = (final_map::linux_lines(image), final_map::our_lines(player.space));
         self.verdict.map_compared = true;
         for gap in final_map::compare(&linux, &ours) {
-            let at = self.last_event_at(gap.address());
-            let edge = |range: &Range<u64>| range.start <= gap.address() && gap.address() <= range.end;
             let kind = match gap {
-                Gap::Edge(..) if self.imposed.iter().any(edge) => Kind::ImposedEdge,
+                Gap::Edge(at, _) if self.imposed.touch(&(at..at)) => Kind::ImposedEdge,
                 Gap::Edge(..) if self.unsettled.touches(gap.address()) => Kind::MeanwhileEdge,
                 Gap::Edge(..) => Kind::Edge,
                 Gap::Rights(..) => Kind::Map,
                 Gap::Flags(..) => Kind::Attributes,
             };
+            let is_shown = !kind.is_explained() && self.verdict.differences.first.is_none();
+            let at = if is_shown { self.last_event_at(gap.address()) } else { 0 };
             self.differ(kind, at, || gap.text());
         }
         if self.verdict.differences.unexplained() > 0 {
@@ -328,7 +367,7 @@ impl<'a> Checker<'a> {
 
 /// The pages that a call makes present itself; advice that failed has done so up to a hole, or to a mapping
 /// without rights.
-fn populated(call: &CallStep, player: &Player<'_, '_>) -> Vec<Vpn> {
+fn populated(call: &CallStep, player: &Player<'_, '_>) -> VpnRange {
     let (start, pages) = match call.act {
         Act::Madvise { addr, .. } if call.expected < 0 => {
             let asked = call.act.populated_pages();
@@ -338,5 +377,16 @@ fn populated(call: &CallStep, player: &Player<'_, '_>) -> Vec<Vpn> {
         _ => (call.expected as u64, call.populated_pages()),
     };
     let first = VirtAddr(start).vpn();
-    (0..pages).map(|page| first.add(page)).collect()
+    VpnRange::new(first, first.add(pages))
+}
+
+/// The mapped pages that an advice makes present, with the frames that they have before.
+fn frames_before(call: &CallStep, populated: VpnRange, player: &Player<'_, '_>) -> Vec<(Vpn, Option<Pfn>)> {
+    if !matches!(call.act, Act::Madvise { .. }) || populated.is_empty() {
+        return Vec::new();
+    }
+    let bytes = populated.start.addr().0..populated.end.addr().0;
+    let mapped = player.mappings(bytes).map(|vma| vma.range.intersect(populated));
+    let pages = mapped.flat_map(|part| (part.start.0..part.end.0).map(Vpn));
+    pages.map(|page| (page, player.space.resident_frame(page).map(|(frame, _)| frame))).collect()
 }

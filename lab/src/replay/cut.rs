@@ -50,6 +50,8 @@ struct Cutter {
     families: Vec<Vec<Cut>>,
     /// The life in which each process acts.
     acts_in: HashMap<u32, At>,
+    /// For each process that acts in the life of another, that life's first event since.
+    acts_from: HashMap<u32, usize>,
     /// Children of forks in what is not replayed, and whether they have not called exec.
     forked: HashMap<u32, bool>,
     /// Sizes of System V segments by their numbers, bytes.
@@ -73,6 +75,7 @@ impl Cutter {
         life.limited_from = self.limited.contains(&life.pid).then_some(0);
         let at = (family, self.families[family].len());
         self.acts_in.insert(life.pid, at);
+        self.acts_from.remove(&life.pid);
         let (numbers, forks, segments) = (Vec::new(), Vec::new(), Vec::new());
         self.families[family].push(Cut { life, numbers, forks, segments, last });
         at
@@ -133,9 +136,12 @@ impl Cutter {
             }
             _ => false,
         };
+        let acts_from = self.acts_from.get(&pid).copied().unwrap_or(0);
         let Cut { life, numbers, .. } = self.cut(at);
-        let last_other = life.events.iter().rposition(|event| event.pid == pid && !is_early(event));
-        let from = last_other.map_or(0, |last| last + 1);
+        let acts_from = acts_from.min(life.events.len());
+        let its_events = &life.events[acts_from..];
+        let last_other = its_events.iter().rposition(|event| event.pid == pid && !is_early(event));
+        let from = last_other.map_or(acts_from, |last| acts_from + last + 1);
         let mut early = Vec::new();
         for at in (from..life.events.len()).rev() {
             if life.events[at].pid == pid {
@@ -162,6 +168,8 @@ impl Cutter {
             Kind::Task(task) if task.is_thread() => {}
             Kind::Task(task) if task.shares_memory() => {
                 self.acts_in.insert(task.tid, at);
+                let from = self.cut(at).life.events.len();
+                self.acts_from.insert(task.tid, from);
             }
             Kind::Task(task) => {
                 let Life { pid, start, .. } = &self.cut(at).life;
@@ -263,7 +271,8 @@ fn family(cuts: Vec<Cut>, lowest_hint: u64) -> Result<Family, String> {
         signals.push(signalled(&cut.life.events));
         family.lives.push(Life { segments, ..cut.life });
     }
-    order.sort_unstable();
+    // Runs by rising number, one of each life: merged in linear time where one goes on for long.
+    order.sort();
     let mut next = vec![0; family.lives.len()];
     for (_, is_end, life) in order {
         let at = next[life];

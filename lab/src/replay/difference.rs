@@ -57,16 +57,18 @@ kinds! {
     KernelRefused true "a fault in the kernel that made a call fail",
     KernelRetried true "a fault that the kernel took twice: the first time it could not wait",
     Limit true "a call refused by a resource limit of the process",
-    ImposedGuard true "an access to a guard page (MADV_GUARD_INSTALL), which the library does not have, refused as \
+    ImposedGuard true "an access to a guard page (MADV_GUARD_INSTALL), which the library does not have, \
+        refused as imposed",
+    ImposedKey true "an access that a protection key refuses, which the library does not have, refused as \
         imposed",
-    ImposedKey true "an access that a protection key refuses, which the library does not have, refused as imposed",
     ImposedPage true "a page that Linux fills, keeps or refuses as a call asked that is not built",
     SharedCollapse true "a collapse of shared memory, which Linux makes huge and the library refuses",
     HugeSupply true "a page of a huge page, or of a size between, here, a base page for Linux, whose \
         setting is ours: its supply of free huge frames decided",
-    TableFreed true "a page of a region whose table MADV_DONTNEED emptied: Linux frees the table, and may map a \
-        huge page there again; the library keeps it",
-    CollapseRefused true "a page of a region that MADV_COLLAPSE may have made huge before Linux refused the rest",
+    TableFreed true "a page of a region whose table MADV_DONTNEED emptied: Linux frees the table, and may \
+        map a huge page there again; the library keeps it",
+    CollapseRefused true "a page of a region that MADV_COLLAPSE may have made huge before Linux refused \
+        the rest",
     HugeSetting true "a page whose size is another because the setting of huge pages is not the recorded one",
     ImposedEdge true "a mapping begins or ends elsewhere at the edge of a call that is not built",
 }

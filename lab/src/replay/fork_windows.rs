@@ -13,34 +13,25 @@
 //! A fork that Linux refuses for lack of memory, or of numbers for processes, has no task event. It may have
 //! copied any part of the memory by then, and what it copied has lost the right to write.
 
+use super::intervals::{Interval, Intervals};
 use crate::trace::{Call, Event, Kind, NewTask, Sys};
 use interleaf_linux_abi::Errno;
 use std::collections::HashMap;
 
-/// The windows of the forks of a life.
+/// The windows of the forks of a life, each with the thread that forked.
 #[derive(Debug, Default)]
 pub struct ForkWindows {
-    /// By rising time of the task event.
-    windows: Vec<Window>,
-    /// For each, the earliest start of it and those after it.
-    earliest_start_ns: Vec<u64>,
+    windows: Intervals<u32>,
     /// Forks that were refused when they may have begun to copy: by rising start, when each was called, and
     /// the latest end of it and those before.
     refused: Vec<(u64, u64)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    start_ns: u64,
-    task_ns: u64,
-    tid: u32,
 }
 
 impl ForkWindows {
     /// Collects the forks among the events of a life.
     pub fn of(events: &[Event]) -> ForkWindows {
         let mut made: HashMap<u32, u64> = HashMap::new();
-        let mut windows: Vec<Window> = Vec::new();
+        let mut windows = Vec::new();
         for event in events {
             match &event.kind {
                 Kind::Task(task) if !task.shares_memory() => {
@@ -48,21 +39,13 @@ impl ForkWindows {
                 }
                 Kind::Call(call) if matches!(call.sys, Sys::Fork | Sys::Clone | Sys::Clone3) => {
                     let task_ns = made.remove(&event.tid).filter(|&task_ns| call.start_ns <= task_ns);
-                    let window = |task_ns| Window { start_ns: call.start_ns, task_ns, tid: event.tid };
+                    let window = |end_ns| Interval { start_ns: call.start_ns, end_ns, what: event.tid };
                     windows.extend(task_ns.map(window));
                 }
                 _ => {}
             }
         }
-        windows.sort_by_key(|window| window.task_ns);
-        let mut earliest = u64::MAX;
-        let starts = windows.iter().rev().map(|window| {
-            earliest = earliest.min(window.start_ns);
-            earliest
-        });
-        let mut earliest_start_ns: Vec<u64> = starts.collect();
-        earliest_start_ns.reverse();
-        ForkWindows { windows, earliest_start_ns, refused: refused(events) }
+        ForkWindows { windows: Intervals::of(windows), refused: refused(events) }
     }
 
     /// Whether a fork that was refused may have taken the right to write from a page whose last fault was at
@@ -74,11 +57,7 @@ impl ForkWindows {
 
     /// Whether a fork by another thread than that of `event` was copying the memory then.
     pub fn any_beside(&self, event: &Event) -> bool {
-        let from = self.windows.partition_point(|window| window.task_ns < event.time_ns);
-        (from..self.windows.len())
-            .take_while(|&at| self.earliest_start_ns[at] <= event.time_ns)
-            .map(|at| &self.windows[at])
-            .any(|window| window.tid != event.tid && window.start_ns <= event.time_ns)
+        self.windows.any_in(event.time_ns, event.time_ns, |&tid| tid != event.tid)
     }
 }
 

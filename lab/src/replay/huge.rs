@@ -5,14 +5,13 @@
 
 use super::huge_setting::settings_without_policy;
 use super::life::{End, Family, Life};
+use super::ranges::Ranges;
 use super::setup::is_anonymous;
 use super::step::{Steps, pages};
 use crate::show::table::grouped;
 use crate::trace::{Header, Kind, Mapping, Sys};
 use interleaf_linux_abi::advice;
 use serde::Serialize;
-use std::collections::BTreeSet;
-use std::ops::Range;
 
 /// The signs of huge pages in a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -77,17 +76,17 @@ impl HugePages {
     }
 
     fn add_advised(&mut self, life: &Life) {
-        let mut advised: Vec<Range<u64>> = Vec::new();
+        let mut advised = Ranges::default();
         for event in &life.events {
             match &event.kind {
                 Kind::Fault(fault) => {
-                    self.faults_in_advised += u64::from(advised.iter().any(|r| r.contains(&fault.address)));
+                    self.faults_in_advised += u64::from(advised.contains(fault.address));
                 }
                 Kind::Call(call) if is_huge_advice(call.sys, call.args[2]) && call.result == Some(0) => {
                     let range = pages(call.args[0], call.args[1]);
                     self.advised_calls += 1;
                     self.advised_pages = self.advised_pages.saturating_add((range.end - range.start) / 4096);
-                    advised.push(range);
+                    advised.add(range);
                 }
                 _ => {}
             }
@@ -107,10 +106,13 @@ impl HugePages {
         {
             return;
         }
-        let faulted: BTreeSet<u64> = life.events.iter().filter_map(page_of_fault).collect();
+        let mut faulted: Vec<u64> = life.events.iter().filter_map(page_of_fault).collect();
+        faulted.sort_unstable();
+        faulted.dedup();
+        let before = |address: u64| faulted.partition_point(|&page| page < address / 4096);
         let large = |m: &&Mapping| is_anonymous(m) && m.end - m.start >= HUGE_BYTES;
         for mapping in image.mappings.iter().filter(large) {
-            let touched = faulted.range(mapping.start / 4096..mapping.end / 4096).count() as u64;
+            let touched = (before(mapping.end) - before(mapping.start)) as u64;
             self.resident_without_fault += (mapping.rss_kib / 4).saturating_sub(touched);
         }
     }

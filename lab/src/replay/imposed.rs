@@ -6,7 +6,7 @@ use super::player::Player;
 use super::step::{CallStep, Way, pages};
 use super::unbuilt::{GUARD_INSTALL, GUARD_REMOVE};
 use crate::trace::{Kind as EventKind, Sys};
-use interleaf::units::{PAGE_SIZE, Rights, VirtAddr};
+use interleaf::units::{Rights, VirtAddr};
 use interleaf_linux_abi::{MREMAP_DONTUNMAP, advice};
 use std::ops::Range;
 
@@ -20,9 +20,9 @@ impl Checker<'_> {
         let [first, second, third, fourth, ..] = recorded.args;
         if recorded.sys == Sys::Mremap && fourth & MREMAP_DONTUNMAP != 0 {
             // The mapping that stays has no pages any more, and so no identity.
-            self.imposed.push(pages(first, second));
+            self.imposed.add(pages(first, second));
         }
-        self.imposed.push(match recorded.sys {
+        self.imposed.add(match recorded.sys {
             _ if call.expected < 0 || call.collapsed_pages() > 0 => return,
             Sys::Mremap => pages(call.expected as u64, third),
             Sys::Mlockall | Sys::Munlockall => 0..u64::MAX,
@@ -44,7 +44,7 @@ impl Checker<'_> {
         if recorded.sys == Sys::Mremap && player.is_of_several() {
             self.note_moved_shared(first, old_len.min(new_len), call.expected as u64, player);
         }
-        self.imposed_pages.push(match recorded.sys {
+        self.imposed_pages.add(match recorded.sys {
             Sys::Mlock | Sys::Mlock2 => pages(first, old_len),
             Sys::Mlockall => 0..u64::MAX,
             Sys::Mmap => pages(call.expected as u64, old_len),
@@ -66,10 +66,13 @@ impl Checker<'_> {
     /// Entries that a fork took the right to write from stay so when Linux moves them; a page that is moved
     /// by hand gets a frame of its own, which may be written.
     fn note_moved_shared(&mut self, from: u64, len: u64, to: u64, player: &Player<'_, '_>) {
-        for offset in (0..len).step_by(PAGE_SIZE).filter(|_| from != to) {
-            let leaf = player.machine.leaf_at(VirtAddr(from + offset).vpn());
+        if from == to {
+            return;
+        }
+        for page in player.pages_with_entries(from..from.saturating_add(len)) {
+            let leaf = player.machine.leaf_at(page);
             if leaf.is_some_and(|leaf| !leaf.rights.contains(Rights::WRITE)) {
-                self.imposed_pages.push(pages(to + offset, 1));
+                self.imposed_pages.add(pages(to + (page.addr().0 - from), 1));
             }
         }
     }
@@ -84,11 +87,9 @@ fn is_of_unknown_effect(number: i32) -> bool {
 /// From the start of the first mapping with pages of a range to the end of the last.
 fn extent(range: &Range<u64>, player: &Player<'_, '_>) -> Range<u64> {
     let mut extent = range.clone();
-    player.space.each_vma(|vma| {
+    for vma in player.mappings(range.clone()) {
         let (start, end) = (vma.range.start.addr().0, vma.range.end.addr().0);
-        if start < range.end && range.start < end {
-            extent = extent.start.min(start)..extent.end.max(end);
-        }
-    });
+        extent = extent.start.min(start)..extent.end.max(end);
+    }
     extent
 }

@@ -4,7 +4,6 @@ use super::checker::Checker;
 use super::difference::DifferenceKind as Kind;
 use super::player::Player;
 use super::step::{Act, Bar, CallStep, STAND_IN, Tried, pages};
-use super::unsettled::end_of_fault_ns;
 use crate::trace::{Access as FaultAccess, Call, Cause, Event, Fault, Kind as EventKind, Mode, Sys};
 use interleaf::units::{Access, Order, VirtAddr};
 use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags, order_to_try, orders_to_try};
@@ -32,7 +31,7 @@ pub struct Met {
 impl Checker<'_> {
     /// Whether the page is one that Linux treats as a call asked for that is not built.
     pub(super) fn is_imposed(&self, addr: VirtAddr) -> bool {
-        self.imposed_pages.iter().any(|range| range.contains(&addr.0))
+        self.imposed_pages.contains(addr.0)
     }
 
     /// Whether what the processor met is what Linux's met.
@@ -78,10 +77,19 @@ impl Checker<'_> {
             _ if is_absent && self.regions.may_be_collapsed(addr) => Kind::CollapseRefused,
             _ if self.is_changed_meanwhile(at, addr) => Kind::MeanwhileFault,
             _ if other => Kind::OtherThread,
-            None if is_retry(&self.life.events[..at], event, fault) => Kind::KernelRetried,
+            None if self.is_retry(event, fault) => Kind::KernelRetried,
             None => Kind::NoFault,
             Some(_) => Kind::Cause,
         })
+    }
+
+    /// Whether the last things that the thread did before were faults in the kernel, one of the page among
+    /// them: it was taken while faults were disabled and refused, and is taken again where the kernel may wait,
+    /// which touches each page at its first byte.
+    fn is_retry(&self, event: &Event, fault: &Fault) -> bool {
+        let page = VirtAddr(fault.address).vpn();
+        let faulted = self.kernel_faults.get(&event.tid);
+        fault.mode == Mode::Kernel && faulted.is_some_and(|pages| pages.contains(&page))
     }
 
     /// Why a fault that Linux resolved is refused.
@@ -109,8 +117,9 @@ impl Checker<'_> {
     /// first was not recorded. A fault waits for such a call, so it may have been taken before it and
     /// resolved after.
     fn is_changed_meanwhile(&self, at: usize, addr: VirtAddr) -> bool {
-        let (event, later) = (&self.life.events[at], &self.life.events[at + 1..]);
-        let end_ns = end_of_fault_ns(event, later).min(event.time_ns.saturating_add(SAME_MOMENT_NS));
+        let event = &self.life.events[at];
+        let over_ns = self.unsettled.end_of_fault_ns(at, event);
+        let end_ns = over_ns.min(event.time_ns.saturating_add(SAME_MOMENT_NS));
         self.unsettled.any_change_beside(event.time_ns..end_ns, event.tid, &pages(addr.0, 1))
     }
 
@@ -225,25 +234,8 @@ pub fn is_shared(player: &Player<'_, '_>, addr: VirtAddr) -> bool {
 
 /// Whether memory is shared in the range of a call.
 fn is_any_shared(player: &Player<'_, '_>, call: &Call) -> bool {
-    let (range, mut found) = (pages(call.args[0], call.args[1]), false);
-    player.space.each_vma(|vma| {
-        let overlaps = vma.range.start.addr().0 < range.end && range.start < vma.range.end.addr().0;
-        found |= overlaps && vma.flags.contains(VmaFlags::SHARED);
-    });
-    found
-}
-
-/// Whether the last things that the thread did before were faults in the kernel, one of the page among them:
-/// it was taken while faults were disabled and refused, and is taken again where the kernel may wait, which
-/// touches each page at its first byte.
-fn is_retry(before: &[Event], event: &Event, fault: &Fault) -> bool {
-    let page = |fault: &Fault| VirtAddr(fault.address).vpn();
-    let of_thread = before.iter().rev().filter(|before| before.tid == event.tid);
-    let mut in_kernel = of_thread.map_while(|last| match &last.kind {
-        EventKind::Fault(last) if last.mode == Mode::Kernel => Some(last),
-        _ => None,
-    });
-    fault.mode == Mode::Kernel && in_kernel.any(|last| page(last) == page(fault))
+    let range = pages(call.args[0], call.args[1]);
+    player.mappings(range).any(|vma| vma.flags.contains(VmaFlags::SHARED))
 }
 
 fn vma_at(player: &Player<'_, '_>, addr: VirtAddr) -> Option<VmaAttributes> {

@@ -1,129 +1,338 @@
-//! How much memory a family needs at most at one time.
+//! How many frames a family needs at most at one time, by following what its spaces have.
+//!
+//! A frame that a space fills belongs to it alone, until a fork shares all that the space has by then. From
+//! then on it belongs to the fork, and is there until one of the two sides has ended; what is left passes to
+//! the other side, as far as that still has the page:
+//!
+//! ```text
+//!   fork 1 (what the first had before)       the first ends:      fork 2 (with what was left of fork 1)
+//!   ├── first (what it filled since)          ────────────►       ├── second
+//!   └── fork 2 ── second, third                                    └── third
+//! ```
+//!
+//! A page that is touched counts as a frame, though a load finds the zero page; memory that is shared counts
+//! until one space alone is left, and unmaps it.
 
-use super::life::{Family, Then};
-use super::step::{CallStep, Step, Steps};
-use std::collections::HashSet;
+use super::life::{Family, Life, Then};
+use super::page_set::PageSet;
+use super::pieces::Pieces;
+use super::step::{Act, CallStep, Step, has, pages};
+use interleaf::space::Sharing;
+use interleaf::units::Vpn;
+use interleaf_linux_abi::{MREMAP_DONTUNMAP, MapFlags, advice};
+use std::ops::Range;
 
 /// Pages of a table of leaves.
 const TABLE_PAGES: u64 = 512;
+/// Tables for each table of leaves, at most: itself, and two above it.
+const TABLES_FOR_ONE: u64 = 3;
 /// Mappings whose records and index nodes a frame holds, at least.
 const MAPPINGS_PER_FRAME: u64 = 16;
-
 /// Frames for the tables and records that every space has.
 const SPACE_FRAMES: u64 = 8;
+/// Frames at which nothing more is counted: no machine has as many.
+const MOST_FRAMES: u64 = 1 << 28;
 
-/// Frames for pages, and for the tables and records that a fork copies, of all spaces that are alive at one
-/// time; at the time when it is most. Tables and records of what a space touches itself are not counted.
-///
-/// What a space leaves behind may live on in those that were forked from it, so it counts until they have
-/// ended too. Where memory may be huge, each table's worth that is touched counts whole.
-pub fn frames_at_once(family: &Family, may_be_huge: bool) -> u64 {
-    let lives = family.lives.len();
-    let mut need = Need {
-        own: family
-            .each()
-            .map(|(life, steps)| SpaceNeed::of(life.start.mappings.len(), steps, may_be_huge))
-            .collect(),
-        parents: vec![None; lives],
-        alive: vec![0; lives],
-        counted: vec![0; lives],
-        now: 0,
-        most: 0,
-    };
-    need.begin(0);
+/// What of a machine bears on the need.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Whether a fault may fill all that is mapped around it in its table of leaves.
+    pub may_be_huge: bool,
+    /// Most mappings of a space.
+    pub max_mappings: u64,
+}
+
+/// Frames for pages, tables and records of all spaces that are alive at one time; at the time when it is
+/// most. Ends early where that is more than any machine has.
+pub fn frames_at_once(family: &Family, setting: Setting) -> u64 {
+    let mut need = Need::of(family, setting);
     for turn in &family.turns {
+        let steps = &family.steps[turn.life];
+        for step in &steps.steps[turn.from..turn.to] {
+            match *step {
+                Step::Nothing | Step::Barred { .. } => {}
+                Step::Touch { addr, .. } => need.touch(turn.life, addr.vpn()),
+                Step::Call(number) => need.call(turn.life, &steps.calls[number as usize]),
+            }
+            if need.most > MOST_FRAMES {
+                return need.most;
+            }
+        }
         match turn.then {
             Then::Switch => {}
-            Then::Fork(child) => {
-                need.inherit(turn.life, child);
-                need.begin(child);
-            }
+            Then::Fork(child) => need.fork(turn.life, child),
             Then::End => need.end(turn.life),
         }
     }
     need.most
 }
 
-/// What one space has.
+/// What a space has.
+#[derive(Clone, Debug, Default)]
+struct Space {
+    /// Its own part in the tree of forks.
+    part: usize,
+    /// Pages that have entries, its own and those that it shares.
+    has: PageSet,
+    mapped: Pieces,
+    /// The page at which the heap ends.
+    heap_end: u64,
+    /// Frames counted for it.
+    counted: u64,
+}
+
+/// Frames that belong to a space alone, or to the two sides of a fork.
+#[derive(Debug)]
+struct Part {
+    frames: PageSet,
+    above: Option<usize>,
+    of: Owner,
+}
+
 #[derive(Clone, Copy, Debug)]
-struct SpaceNeed {
-    pages: u64,
-    tables: u64,
-    mappings: u64,
-    /// Frames for what a fork copied.
-    inherited: u64,
-}
-
-impl SpaceNeed {
-    fn of(mappings: usize, steps: &Steps, may_be_huge: bool) -> SpaceNeed {
-        let mut touched = HashSet::new();
-        let mut tables = HashSet::new();
-        for step in &steps.steps {
-            if let Step::Touch { addr, .. } = step {
-                touched.insert(addr.vpn());
-                tables.insert(addr.vpn().0 / TABLE_PAGES);
-            }
-        }
-        let populated = steps.calls.iter().fold(0_u64, |sum, call| sum.saturating_add(filled_pages(call)));
-        let touched = if may_be_huge { tables.len() as u64 * TABLE_PAGES } else { touched.len() as u64 };
-        SpaceNeed {
-            pages: populated.saturating_add(touched),
-            tables: (populated / TABLE_PAGES).saturating_add((tables.len() + 2 * steps.calls.len()) as u64),
-            mappings: (mappings + 2 * steps.calls.len()) as u64,
-            inherited: 0,
-        }
-    }
-}
-
-/// Pages that a call fills: a collapse fills those of its range that are absent.
-fn filled_pages(call: &CallStep) -> u64 {
-    call.populated_pages().saturating_add(call.collapsed_pages())
+enum Owner {
+    Space(usize),
+    Fork([usize; 2]),
 }
 
 struct Need {
-    own: Vec<SpaceNeed>,
-    parents: Vec<Option<usize>>,
-    /// Spaces that are alive, of each and those forked from it.
-    alive: Vec<u32>,
-    counted: Vec<u64>,
+    spaces: Vec<Space>,
+    parts: Vec<Part>,
+    /// Pages of shared memory that some space filled.
+    shared: PageSet,
+    shared_counted: u64,
+    alive: usize,
+    setting: Setting,
     now: u64,
     most: u64,
 }
 
 impl Need {
-    fn inherit(&mut self, parent: usize, child: usize) {
-        self.parents[child] = Some(parent);
-        let SpaceNeed { tables, mappings, .. } = self.own[parent];
-        let own = &mut self.own[child];
-        // Above the tables of leaves there are two more for each at most.
-        own.inherited = tables.saturating_mul(3).saturating_add(mappings / MAPPINGS_PER_FRAME);
-        own.tables = own.tables.saturating_add(tables);
-        own.mappings = own.mappings.saturating_add(mappings);
+    fn of(family: &Family, setting: Setting) -> Need {
+        let mut spaces = vec![Space::default(); family.lives.len()];
+        spaces[0] = Space::at_exec(&family.lives[0]);
+        let first = Part { frames: PageSet::default(), above: None, of: Owner::Space(0) };
+        let (parts, shared) = (vec![first], PageSet::default());
+        let mut need = Need { spaces, parts, shared, shared_counted: 0, alive: 1, setting, now: 0, most: 0 };
+        need.count(0);
+        need
     }
 
-    fn begin(&mut self, life: usize) {
-        let SpaceNeed { pages, inherited, .. } = self.own[life];
-        self.counted[life] = pages.saturating_add(inherited).saturating_add(SPACE_FRAMES);
-        self.now = self.now.saturating_add(self.counted[life]);
+    /// Frames of a space alone, tables and records among them.
+    fn of_space(&self, life: usize) -> u64 {
+        let Space { part, has, mapped, .. } = &self.spaces[life];
+        let records = mapped.len().min(self.setting.max_mappings) / MAPPINGS_PER_FRAME;
+        self.parts[*part].frames.pages() + has.tables() * TABLES_FOR_ONE + records + SPACE_FRAMES
+    }
+
+    /// Counts a space, which may have changed.
+    fn count(&mut self, life: usize) {
+        let (frames, shared) = (self.of_space(life), self.shared.pages());
+        let before = std::mem::replace(&mut self.spaces[life].counted, frames)
+            + std::mem::replace(&mut self.shared_counted, shared);
+        self.now = (self.now + frames + shared).saturating_sub(before);
         self.most = self.most.max(self.now);
-        self.each_upwards(life, |need, at| need.alive[at] += 1);
+    }
+
+    fn touch(&mut self, life: usize, page: Vpn) {
+        let Space { part, has, mapped, .. } = &self.spaces[life];
+        if has.contains(page) && (self.parts[*part].frames.contains(page) || self.shared.contains(page)) {
+            return;
+        }
+        let table = page.0 / TABLE_PAGES * TABLE_PAGES;
+        let around = match self.setting.may_be_huge {
+            true => mapped.in_range(table..table + TABLE_PAGES),
+            false => Vec::new(),
+        };
+        around.into_iter().for_each(|some| self.fill(life, some));
+        self.fill(life, page.0..page.0 + 1);
+        self.count(life);
+    }
+
+    /// Pages get frames.
+    fn fill(&mut self, life: usize, pages: Range<u64>) {
+        let len = pages.end.saturating_sub(pages.start);
+        if len > MOST_FRAMES {
+            self.most = self.most.saturating_add(len);
+            return;
+        }
+        let Space { part, has, mapped, .. } = &mut self.spaces[life];
+        has.add(pages.clone());
+        match mapped.is_shared(pages.start) {
+            true => self.shared.add(pages),
+            false => self.parts[*part].frames.add(pages),
+        }
+    }
+
+    /// Pages lose their frames.
+    fn drop_pages(&mut self, life: usize, pages: Range<u64>) {
+        let Space { part, has, .. } = &mut self.spaces[life];
+        has.remove_pages(pages.clone());
+        self.parts[*part].frames.remove_pages(pages);
+    }
+
+    fn unmap(&mut self, life: usize, pages: Range<u64>) {
+        self.drop_pages(life, pages.clone());
+        self.spaces[life].mapped.unmap(pages.clone());
+        if self.alive == 1 {
+            self.shared.remove_pages(pages);
+        }
+    }
+
+    fn map(&mut self, life: usize, pages: Range<u64>, is_shared: bool) {
+        self.unmap(life, pages.clone());
+        self.spaces[life].mapped.map(pages, is_shared);
+    }
+
+    fn call(&mut self, life: usize, call: &CallStep) {
+        let place = match u64::try_from(call.expected) {
+            Ok(place) => place,
+            // Memory in the range refused it: before that it was carried out.
+            Err(_) if call.refused.is_some() => 0,
+            Err(_) => return,
+        };
+        self.act(life, call.act, place);
+        self.count(life);
+    }
+
+    fn act(&mut self, life: usize, act: Act, place: u64) {
+        match act {
+            Act::Mmap { len, prot, flags, .. } => {
+                let is_private = MapFlags::from_bits_retain(flags) & MapFlags::TYPE == MapFlags::PRIVATE;
+                self.map(life, in_pages(place, len), !is_private);
+                if has(flags, MapFlags::POPULATE) && prot != 0 {
+                    self.fill(life, in_pages(place, len));
+                }
+            }
+            Act::StandIn(request) => {
+                let new = in_pages(place, request.len_bytes);
+                self.map(life, new.clone(), request.sharing == Sharing::Shared);
+                if request.populate {
+                    self.fill(life, new);
+                }
+            }
+            Act::Munmap { addr, len } => self.unmap(life, in_pages(addr, len)),
+            Act::Mprotect { addr, len, .. } => self.spaces[life].mapped.split(in_pages(addr, len)),
+            Act::Madvise { addr, len, advice } => self.advise(life, in_pages(addr, len), advice),
+            Act::Brk { .. } => self.move_heap_end(life, place.div_ceil(4096)),
+            Act::Mremap { addr, old_len, new_len, flags, .. } => {
+                let (from, to) = (in_pages(addr, old_len), in_pages(place, new_len));
+                self.remap(life, from, to, flags & MREMAP_DONTUNMAP != 0);
+            }
+            Act::RefuseHugePages(_) | Act::Nothing => {}
+        }
+    }
+
+    fn advise(&mut self, life: usize, pages: Range<u64>, advice: i32) {
+        match advice {
+            advice::DONTNEED => self.drop_pages(life, pages),
+            advice::POPULATE_READ | advice::POPULATE_WRITE | advice::COLLAPSE => {
+                let mapped = self.spaces[life].mapped.in_range(pages);
+                mapped.into_iter().for_each(|pages| self.fill(life, pages));
+                // A collapse copies to a block of its own.
+                self.most = self.most.max(self.now.saturating_add(TABLE_PAGES));
+            }
+            _ => self.spaces[life].mapped.split(pages),
+        }
+    }
+
+    fn move_heap_end(&mut self, life: usize, end: u64) {
+        let before = std::mem::replace(&mut self.spaces[life].heap_end, end);
+        match end < before {
+            true => self.unmap(life, end..before),
+            // Where the heap begins was not shown to the recorder.
+            false if before == 0 => {}
+            false => self.spaces[life].mapped.map(before..end, false),
+        }
+    }
+
+    /// The pages of both places are there at one time: the replay fills the one before it drops the other.
+    fn remap(&mut self, life: usize, from: Range<u64>, to: Range<u64>, stays_mapped: bool) {
+        let is_shared = self.spaces[life].mapped.is_shared(from.start);
+        let (old, new) = (from.end - from.start, to.end - to.start);
+        if from.start == to.start {
+            match new < old {
+                true => self.unmap(life, to.end..from.end),
+                false => self.map(life, from.end..to.end, is_shared),
+            }
+            return;
+        }
+        let moved = self.spaces[life].has.in_range(from.start..from.start + old.min(new));
+        self.map(life, to.clone(), is_shared);
+        moved.into_iter().map(|page| page - from.start + to.start).for_each(|at| self.fill(life, at..at + 1));
+        self.count(life);
+        match stays_mapped {
+            true => self.drop_pages(life, from),
+            false => self.unmap(life, from),
+        }
+    }
+
+    fn fork(&mut self, parent: usize, child: usize) {
+        let fork = self.spaces[parent].part;
+        let sides = [self.parts.len(), self.parts.len() + 1];
+        for life in [parent, child] {
+            self.parts.push(Part { frames: PageSet::default(), above: Some(fork), of: Owner::Space(life) });
+        }
+        self.parts[fork].of = Owner::Fork(sides);
+        self.spaces[parent].part = sides[0];
+        self.spaces[child] = Space { part: sides[1], counted: 0, ..self.spaces[parent].clone() };
+        self.alive += 1;
+        self.now += self.parts[fork].frames.pages();
+        self.count(parent);
+        self.count(child);
     }
 
     fn end(&mut self, life: usize) {
-        self.each_upwards(life, |need, at| {
-            need.alive[at] -= 1;
-            if need.alive[at] == 0 {
-                need.now = need.now.saturating_sub(need.counted[at]);
-            }
-        });
+        let Space { part: ended, counted, .. } = std::mem::take(&mut self.spaces[life]);
+        self.now = self.now.saturating_sub(counted);
+        self.alive -= 1;
+        self.parts[ended].frames = PageSet::default();
+        let Some(fork) = self.parts[ended].above else { return };
+        let Owner::Fork(sides) = self.parts[fork].of else { return };
+        let left = if sides[0] == ended { sides[1] } else { sides[0] };
+        let frames = std::mem::take(&mut self.parts[fork].frames);
+        let kept = match self.parts[left].of {
+            Owner::Space(life) => Some(&self.spaces[life].has),
+            Owner::Fork(_) => None,
+        };
+        let (shared, own) = (frames.pages(), self.parts[left].frames.pages());
+        self.parts[left].frames.absorb(frames, kept);
+        let joined = self.parts[left].frames.pages();
+        self.now = (self.now + joined).saturating_sub(shared + own);
+        if let Owner::Space(life) = self.parts[left].of {
+            self.spaces[life].counted = self.spaces[life].counted + joined - own;
+        }
+        self.replace(fork, left);
     }
 
-    /// Passes a life and those whose forks lead to it.
-    fn each_upwards(&mut self, life: usize, f: impl Fn(&mut Need, usize)) {
-        let mut next = Some(life);
-        while let Some(at) = next {
-            f(self, at);
-            next = self.parents[at];
+    /// The part takes the place of the fork that is above it.
+    fn replace(&mut self, fork: usize, part: usize) {
+        let above = self.parts[fork].above;
+        self.parts[part].above = above;
+        if let Some(above) = above
+            && let Owner::Fork(sides) = &mut self.parts[above].of
+        {
+            sides.iter_mut().filter(|side| **side == fork).for_each(|side| *side = part);
         }
     }
+}
+
+impl Space {
+    fn at_exec(life: &Life) -> Space {
+        let mut space = Space { heap_end: life.start.layout.start_brk.div_ceil(4096), ..Space::default() };
+        for mapping in &life.start.mappings {
+            let pages = mapping.start / 4096..mapping.end / 4096;
+            if mapping.name == "[heap]" {
+                space.heap_end = pages.end;
+            }
+            space.mapped.map(pages, mapping.is_shared());
+        }
+        space
+    }
+}
+
+/// The pages that hold a range of bytes.
+fn in_pages(addr: u64, len: u64) -> Range<u64> {
+    let bytes = pages(addr, len);
+    bytes.start / 4096..bytes.end / 4096
 }

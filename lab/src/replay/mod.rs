@@ -14,19 +14,21 @@
 //! | `refusals` | which of them refuse huge pages |
 //! | `step` `act` `signals` | the action for each event, before the clock runs |
 //! | `locked` `sealed` `unbuilt` | memory of kinds that the library does not have, followed |
-//! | `setup` `memory_need` | the machine, and the space as it was at exec |
+//! | `setup` | the machine, and the space as it was at exec |
+//! | `memory` `memory_need` `pieces` | how much memory that takes, and what is allowed |
 //! | `play` | the spaces of forks, each in its turns |
 //! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
-//! | `checker` `judge` `verdict` `final_map` `difference` `blocks` `regions` `imposed` | compares it with what Linux did |
-//! | `moves` `unsettled` `fork_windows` | calls and forks under way at the same time |
-//! | `ranges` `spans` `page_set` | addresses that are noted, and forgotten page by page |
+//! | `checked` `checker` `judge` `verdict` `final_map` `difference` | compares it with what Linux did |
+//! | `blocks` `regions` `imposed` | what is noted for that: blocks, huge pages, calls that are imposed |
+//! | `moves` `unsettled` `fork_windows` `intervals` | calls and forks under way at the same time |
+//! | `ranges` `spans` `page_set` | addresses that are noted, and forgotten range by range |
 //! | `contention` | Linux's own times |
 //! | `huge` `huge_setting` | signs of huge pages; the setting that a replay runs with |
 //! | `resident` | resident memory, ours and Linux's |
 //! | `timed` `times` | the same without a checker: against the zeroing it demands, beside Linux's times |
 //! | `conclusion` | the report's first paragraph: what Linux spent on memory, and what the same takes here |
-//! | `report` `huge_report` | the report |
-//! | `shipped` | the traces of this repository |
+//! | `report` `huge_report` `excerpt` | the report; what its text shows of long lists |
+//! | `shipped` `made` | the traces of this repository; programs made up |
 //!
 //! docs/design/replay.md says what is compared, what stands in for what, and which differences are explained.
 
@@ -34,11 +36,13 @@
 
 mod act;
 mod blocks;
+mod checked;
 mod checker;
 mod conclusion;
 mod contention;
 mod cut;
 mod difference;
+mod excerpt;
 mod fault_counts;
 mod final_map;
 mod fork_windows;
@@ -46,12 +50,16 @@ mod huge;
 mod huge_report;
 mod huge_setting;
 mod imposed;
+mod intervals;
 mod judge;
 mod life;
 mod locked;
+pub mod made;
+mod memory;
 mod memory_need;
 mod moves;
 mod page_set;
+mod pieces;
 mod play;
 mod player;
 mod ranges;
@@ -72,6 +80,7 @@ mod unbuilt;
 mod unsettled;
 mod verdict;
 
+pub use checked::CheckedReplay;
 pub use conclusion::{Conclusion, Here, Recorded};
 pub use contention::Contended;
 pub use difference::{DifferenceKind, Differences, First};
@@ -79,6 +88,7 @@ pub use fault_counts::Faults;
 pub use huge::HugePages;
 pub use huge_setting::HugeSetting;
 pub use life::{End, LeftOut};
+pub use memory::Memory;
 pub use report::{CallRow, DifferenceRow, Evidence, LifeReport, Report};
 pub use resident::ResidentLife;
 pub use step::Way;
@@ -86,18 +96,15 @@ pub use timed::{Timed, TimedReplay};
 pub use times::{CallTimes, FaultTimes, Times};
 pub use verdict::{Agreed, CallCount};
 
-use crate::trace::{Event, Header, Limits, TraceReader};
-use checker::Checker;
-use fault_counts::FaultCounts;
-use interleaf::space::{Counter, Path};
-use interleaf::units::CpuId;
+use crate::trace::{Event, Header, TraceReader};
+use interleaf::space::Path;
 use interleaf::vma::HugePolicy;
 use life::Family;
-use play::Visitor;
-use player::Player;
 use std::io::Read;
 use step::Step;
-use verdict::Filled;
+
+/// Memory that an event takes, bytes, with its step.
+const BYTES_OF_EVENT: u64 = (size_of::<Event>() + size_of::<Step>()) as u64;
 
 /// A trace, decoded and cut.
 pub struct Replay {
@@ -107,23 +114,35 @@ pub struct Replay {
     left_out: LeftOut,
     huge: HugeSetting,
     linux: Recorded,
+    /// What it may take.
+    memory: Memory,
+    /// Frames of the machine that it asks for.
+    frames: u64,
 }
 
 impl Replay {
-    /// Reads a whole trace. Events take at most a quarter of this machine's memory.
+    /// Reads a whole trace, to be replayed in this machine's memory.
     ///
     /// # Errors
     /// One line: the file is damaged, or too large to be replayed here.
-    pub fn read<R: Read>(mut reader: TraceReader<R>) -> Result<Replay, String> {
-        let most = host_memory_bytes() / 4 / (size_of::<Event>() + size_of::<Step>()) as u64;
+    pub fn read<R: Read>(reader: TraceReader<R>) -> Result<Replay, String> {
+        Replay::read_within(reader, Memory::of_this_machine())
+    }
+
+    /// Reads a whole trace. Events take at most a quarter of the memory.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_within<R: Read>(mut reader: TraceReader<R>, memory: Memory) -> Result<Replay, String> {
+        let most = memory.bytes / 4 / BYTES_OF_EVENT;
         let mut events = Vec::new();
         while let Some(event) = reader.next().transpose().map_err(|damage| damage.to_string())? {
             if events.len() as u64 >= most {
-                return Err(format!("more than {most} events, more than this machine's memory is for"));
+                return Err(memory.refuse_events(most, BYTES_OF_EVENT));
             }
             events.push(event);
         }
-        Replay::of(reader.header().clone(), events)
+        Replay::within(memory, reader.header().clone(), events)
     }
 
     /// Reads a whole trace from memory.
@@ -139,11 +158,19 @@ impl Replay {
     /// # Errors
     /// One line: an event that no replay can perform, or more memory than this machine should give.
     pub fn of(header: Header, events: Vec<Event>) -> Result<Replay, String> {
+        Replay::within(Memory::of_this_machine(), header, events)
+    }
+
+    /// Cuts a trace that has been read, to be replayed in so much memory.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn within(memory: Memory, header: Header, events: Vec<Event>) -> Result<Replay, String> {
         let recorded = events.len() as u64;
         let linux = Recorded::of(header.pid, &events);
         let (families, left_out) = cut::families(&header, events)?;
         let huge = HugeSetting::recorded(&header);
-        let replay = Replay { header, recorded, families, left_out, huge, linux };
+        let mut replay = Replay { header, recorded, families, left_out, huge, linux, memory, frames: 0 };
         replay.check_memory().map(|()| replay)
     }
 
@@ -166,20 +193,20 @@ impl Replay {
         self.huge
     }
 
-    fn check_memory(&self) -> Result<(), String> {
+    fn check_memory(&mut self) -> Result<(), String> {
+        self.frames = setup::frames_for(&self.header, &self.families, self.huge);
         let needs = self.memory_bytes();
-        if needs > host_memory_bytes() / 2 {
-            return Err(format!(
-                "replay needs {} MiB of memory, more than half of this machine's",
-                needs >> 20
-            ));
+        if needs <= self.memory.bytes {
+            return Ok(());
         }
-        Ok(())
+        let without_huge = self.huge.with_policy(HugePolicy::Never);
+        let never = setup::frames_for(&self.header, &self.families, without_huge);
+        Err(self.memory.refuse_frames(needs, memory::of_both(never)))
     }
 
-    /// Memory of the machine that a replay asks for, bytes.
+    /// Memory that a replay takes, bytes: of its machine, and of one more for its yardstick.
     pub fn memory_bytes(&self) -> u64 {
-        setup::frames_for(&self.families, self.huge).saturating_mul(4096)
+        memory::of_both(self.frames)
     }
 
     /// How many steps of progress [`check`](Self::check) tells at most.
@@ -191,84 +218,7 @@ impl Replay {
     ///
     /// # Errors
     /// One line: the machine cannot be had, or has no memory for a fork.
-    pub fn check(&self, path: Path, mut progress: impl FnMut(&str)) -> Result<Report, String> {
-        let machine = setup::machine(&self.families, self.huge).map_err(|error| error.to_string())?;
-        let _cpu = machine.enter(CpuId(0));
-        let vm = setup::vm(&machine, self.huge)?;
-        let before = vm.memory().check().expect("frames add up at the start").allocated;
-        let mut report = Report::new(&self.header, self.recorded, self.left_out, self.huge);
-        report.huge = HugePages::of(&self.header, &self.families);
-        for family in &self.families {
-            let counted = vm.totals();
-            let space = setup::space(&vm, setup::layout(&self.header, family), path, &family.lives[0])?;
-            let counts = FaultCounts::default();
-            let mut checking = Checking::new(family, self.header.limits, self.huge, &mut progress);
-            play::play(family, &machine, space, self.header.limits.stack_bytes, &counts, &mut checking)?;
-            let Checking { checkers, filled, .. } = checking;
-            let (faults, totals) = (counts.faults(), vm.totals().since(&counted));
-            assert_eq!(totals.get(Counter::PgFault), faults.raised, "Done + fallbacks + errors = faults");
-            let copied = filled.iter().filter(|filled| matches!(filled, Filled::Copied(..))).count() as u64;
-            assert_eq!(totals.get(Counter::CowCopied), copied, "copies counted, and frames that changed");
-            vm.trim();
-            let after = vm.memory().check().expect("frames add up after a life").allocated;
-            assert_eq!(after, before, "frames handed out before and after a life");
-            report.add_family(&faults, &filled, &totals);
-            for (life, checker) in family.lives.iter().zip(checkers) {
-                report.add(life, checker.verdict());
-            }
-        }
-        assert_eq!(machine.violations(), [], "the TLB saw the impossible");
-        Ok(report)
-    }
-}
-
-/// The checkers of a family's lives.
-struct Checking<'a, P> {
-    checkers: Vec<Checker<'a>>,
-    /// What pages got their frames by, in order.
-    filled: Vec<Filled>,
-    progress: P,
-    family: &'a Family,
-}
-
-impl<'a, P: FnMut(&str)> Checking<'a, P> {
-    fn new(family: &'a Family, limits: Limits, huge: HugeSetting, progress: P) -> Self {
-        let checkers = family.each().map(|(life, steps)| Checker::new(life, steps, limits, huge)).collect();
-        Checking { checkers, filled: Vec::new(), progress, family }
-    }
-
-    fn tell_progress(&mut self, life: usize) {
-        (self.progress)(&self.family.lives[life].start.program);
-    }
-}
-
-impl<P: FnMut(&str)> Visitor for Checking<'_, P> {
-    fn step(&mut self, life: usize, at: usize, player: &Player<'_, '_>) {
-        self.checkers[life].step(at, player, &mut self.filled);
-        for range in self.checkers[life].take_removed() {
-            let others = self.checkers.iter_mut().enumerate().filter(|(other, _)| *other != life);
-            others.for_each(|(_, other)| other.note_removed(range.clone()));
-        }
-        if at % 4096 == 4095 {
-            self.tell_progress(life);
-        }
-    }
-
-    fn forked(&mut self, life: usize, child: usize, player: &Player<'_, '_>) {
-        let [parent, child] = self.checkers.get_disjoint_mut([life, child]).expect("two lives");
-        parent.forked(child, player);
-    }
-
-    fn end(&mut self, life: usize, player: &Player<'_, '_>) {
-        self.checkers[life].end(player);
-        self.tell_progress(life);
-    }
-}
-
-/// Memory of this machine; without a bound where the host does not say.
-fn host_memory_bytes() -> u64 {
-    match crate::os::host_info::HostInfo::of_this_machine().memory_bytes {
-        0 => u64::MAX,
-        bytes => bytes,
+    pub fn check(&self, path: Path, progress: impl FnMut(&str)) -> Result<Report, String> {
+        CheckedReplay::with(self, |ready| ready.check(path, progress))?
     }
 }

@@ -5,6 +5,7 @@ use super::life::{Family, Then};
 use super::player::Player;
 use super::setup::ReplayMachine;
 use interleaf::space::AddressSpace;
+use std::collections::BTreeSet;
 
 /// What is done beside the play, or instead of its single steps.
 pub trait Visitor {
@@ -27,6 +28,44 @@ pub trait Visitor {
     }
 }
 
+/// The spaces of a family.
+pub struct Spaces<'v> {
+    /// That of each life, from its beginning to its end.
+    of_lives: Vec<Option<AddressSpace<'v, ReplayMachine>>>,
+    /// The lives that have begun and not ended.
+    alive: BTreeSet<usize>,
+}
+
+impl<'v> Spaces<'v> {
+    fn new(lives: usize, first: AddressSpace<'v, ReplayMachine>) -> Self {
+        let mut of_lives = Vec::new();
+        of_lives.resize_with(lives, || None);
+        let mut spaces = Spaces { of_lives, alive: BTreeSet::new() };
+        spaces.begin(0, first);
+        spaces
+    }
+
+    fn begin(&mut self, life: usize, space: AddressSpace<'v, ReplayMachine>) {
+        self.of_lives[life] = Some(space);
+        self.alive.insert(life);
+    }
+
+    fn end(&mut self, life: usize) {
+        self.of_lives[life] = None;
+        self.alive.remove(&life);
+    }
+
+    /// Those that there are now.
+    pub fn alive(&self) -> impl Iterator<Item = &AddressSpace<'v, ReplayMachine>> {
+        self.alive.iter().filter_map(|&life| self.of_lives[life].as_ref())
+    }
+
+    /// Whether there is more than one in the whole play.
+    pub fn is_of_several(&self) -> bool {
+        self.of_lives.len() > 1
+    }
+}
+
 /// Plays a family on the CPU that the caller has entered. `first` is the space that exec made.
 ///
 /// # Errors
@@ -39,14 +78,12 @@ pub fn play<'v>(
     counts: &FaultCounts,
     visitor: &mut impl Visitor,
 ) -> Result<(), String> {
-    let mut spaces: Vec<Option<AddressSpace<'v, ReplayMachine>>> = Vec::new();
-    spaces.resize_with(family.lives.len(), || None);
-    spaces[0] = Some(first);
+    let mut spaces = Spaces::new(family.lives.len(), first);
     for turn in &family.turns {
         let life = turn.life;
         let mut born = None;
         {
-            let space = spaces[life].as_ref().expect("a space lives until its last turn");
+            let space = spaces.of_lives[life].as_ref().expect("a space lives until its last turn");
             let _running = space.activate(None);
             let player = Player::new(machine, space, &spaces, counts, stack_limit);
             (turn.from..turn.to).for_each(|at| visitor.step(life, at, &player));
@@ -61,10 +98,10 @@ pub fn play<'v>(
             }
         }
         if let Some((child, space)) = born {
-            spaces[child] = Some(space);
+            spaces.begin(child, space);
         }
         if turn.then == Then::End {
-            spaces[life] = None;
+            spaces.end(life);
         }
     }
     Ok(())

@@ -9,15 +9,22 @@
 //! recorded does nothing beyond the program's work.
 
 use super::fault_counts::FaultCounts;
+use super::play::Spaces;
 use super::setup::ReplayMachine;
 use super::step::{Act, CallStep, STAND_IN, Step, Steps, Tried};
 use crate::machine::soft::{FaultHandler, Signal};
 use interleaf::machine::Entry;
 use interleaf::space::{AddressSpace, Advice, Error, Fault, MapRequest, Place};
-use interleaf::table::walk;
-use interleaf::units::{Access, Level, PAGE_SIZE, PageSize, Pfn, VirtAddr, Vpn};
+use interleaf::table::{Resident, walk};
+use interleaf::units::{Access, Level, PAGE_SIZE, PageSize, Pfn, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{GUARD_PAGES, VmaAttributes, VmaFlags};
 use interleaf_linux_abi::{self as linux, Errno, MapFlags};
+use std::ops::Range;
+
+/// Pages that a table of tables of leaves maps.
+const TABLES_PAGES: u64 = 1 << 18;
+/// One past the last page of a space with tables of four levels.
+const USER_END: Vpn = Vpn(1 << 35);
 
 /// A life under way, in one of its turns.
 pub struct Player<'a, 'v> {
@@ -26,7 +33,7 @@ pub struct Player<'a, 'v> {
     /// The space, which that CPU runs.
     pub space: &'a AddressSpace<'v, ReplayMachine>,
     /// The spaces of its family, this one among them.
-    family: &'a [Option<AddressSpace<'v, ReplayMachine>>],
+    family: &'a Spaces<'v>,
     /// What faults came to.
     pub counts: &'a FaultCounts,
     /// How far the stack may grow, bytes.
@@ -47,7 +54,7 @@ impl<'a, 'v> Player<'a, 'v> {
     pub fn new(
         machine: &'a ReplayMachine,
         space: &'a AddressSpace<'v, ReplayMachine>,
-        family: &'a [Option<AddressSpace<'v, ReplayMachine>>],
+        family: &'a Spaces<'v>,
         counts: &'a FaultCounts,
         stack_limit: Option<u64>,
     ) -> Self {
@@ -84,13 +91,13 @@ impl<'a, 'v> Player<'a, 'v> {
 
     /// Whether forks made other spaces of the same memory.
     pub fn is_of_several(&self) -> bool {
-        self.family.len() > 1
+        self.family.is_of_several()
     }
 
-    /// How many spaces of the family map the frame at the page.
+    /// How many spaces of the family map the frame at the page: two, where it is more than one.
     pub fn mappers(&self, page: Vpn, frame: Pfn) -> usize {
         let maps = |space: &AddressSpace<'_, _>| space.resident_frame(page).is_some_and(|(f, _)| f == frame);
-        self.family.iter().flatten().filter(|space| maps(space)).count()
+        self.family.alive().filter(|space| maps(space)).take(2).count()
     }
 
     /// Plays one step of `all`. Returns whether the answer was Linux's.
@@ -181,41 +188,71 @@ impl<'a, 'v> Player<'a, 'v> {
         self.space.map(&MapRequest { place, flags, ..MapRequest::anonymous(start - new) }).ok().map(drop)
     }
 
-    /// The last mapping that ends at or below the address, the first that ends above, and where the pieces
+    /// The last mapping that ends at or below the address, not far from it; the first that ends above, and where the pieces
     /// end that follow on it with the same flags.
     fn around(&self, addr: VirtAddr) -> Option<(Option<VmaAttributes>, VmaAttributes, u64)> {
-        let (mut below, mut found): (_, Option<(VmaAttributes, u64)>) = (None, None);
-        self.space.each_vma(|vma| match &mut found {
-            _ if vma.range.end.addr().0 <= addr.0 => below = Some(*vma),
-            None => found = Some((*vma, vma.range.end.addr().0)),
-            Some((first, end)) if vma.flags == first.flags && vma.range.start.addr().0 == *end => {
-                *end = vma.range.end.addr().0;
-            }
-            Some(_) => {}
-        });
-        found.map(|(above, end)| (below, above, end))
+        let above = self.first_above(addr)?;
+        let mut end = above.range.end.addr().0;
+        let pieces = self.mappings(end..u64::MAX);
+        pieces
+            .take_while(|vma| {
+                let follows = vma.flags == above.flags && vma.range.start.addr().0 == end;
+                end = if follows { vma.range.end.addr().0 } else { end };
+                follows
+            })
+            .for_each(drop);
+        let near = addr.0.saturating_sub((GUARD_PAGES + 1) * PAGE_SIZE as u64);
+        let below = self.mappings(near..addr.0).filter(|vma| vma.range.end.addr().0 <= addr.0).last();
+        Some((below, above, end))
     }
 
     /// Pages from the address on that mappings without a hole allow to be accessed.
     pub(super) fn accessible_pages(&self, addr: VirtAddr) -> u64 {
         let mut end = addr.vpn();
-        self.space.each_vma(|vma| {
-            if vma.range.start <= end && end < vma.range.end && vma.flags.intersects(VmaFlags::ACCESS) {
-                end = vma.range.end;
+        for vma in self.mappings(addr.0..u64::MAX) {
+            if vma.range.start > end || !vma.flags.intersects(VmaFlags::ACCESS) {
+                break;
             }
-        });
+            end = vma.range.end;
+        }
         end.0 - addr.vpn().0
     }
 
     /// The first mapping that ends above the address.
     pub(super) fn first_above(&self, addr: VirtAddr) -> Option<VmaAttributes> {
-        let mut found = None;
-        self.space.each_vma(|vma| {
-            if found.is_none() && vma.range.end.addr().0 > addr.0 {
-                found = Some(*vma);
-            }
-        });
-        found
+        self.mappings(addr.0..u64::MAX).next()
+    }
+
+    /// Whether any page of the range has an entry.
+    pub(super) fn has_entries(&self, range: VpnRange) -> bool {
+        self.space.resident_in(range) != Resident::default()
+    }
+
+    /// The pages of the bytes, without those of tables of leaves that have no entry.
+    pub(super) fn pages_with_entries(&self, bytes: Range<u64>) -> impl Iterator<Item = Vpn> {
+        let all = VpnRange::new(VirtAddr(bytes.start).vpn(), Vpn(bytes.end.div_ceil(PAGE_SIZE as u64)));
+        let all = all.intersect(VpnRange::new(Vpn(0), USER_END));
+        let tables = self.parts_with_entries(all, TABLES_PAGES);
+        let tables = tables.flat_map(|tables| self.parts_with_entries(tables, PageSize::Huge.pages()));
+        tables.flat_map(|table| (table.start.0..table.end.0).map(Vpn))
+    }
+
+    /// The parts of the range, of so many pages each, that have an entry.
+    fn parts_with_entries(&self, all: VpnRange, unit: u64) -> impl Iterator<Item = VpnRange> {
+        let part = move |at: u64| VpnRange::new(Vpn(at * unit), Vpn((at + 1) * unit)).intersect(all);
+        let parts = (all.start.0 / unit..all.end.0.div_ceil(unit)).map(part);
+        parts.filter(|part| self.has_entries(*part))
+    }
+
+    /// The mappings of the bytes, by rising address.
+    pub(super) fn mappings(&self, bytes: Range<u64>) -> impl Iterator<Item = VmaAttributes> {
+        let end = Vpn(bytes.end.div_ceil(PAGE_SIZE as u64));
+        let mut rest = VpnRange::new(VirtAddr(bytes.start).vpn().min(end), end);
+        std::iter::from_fn(move || {
+            let vma = self.space.first_vma_in(rest)?;
+            rest = VpnRange::new(vma.range.end.min(end), end);
+            Some(vma)
+        })
     }
 
     /// Carries a call out and returns what the library answered, as Linux would: a value, or an error number

@@ -6,8 +6,8 @@ use super::spans::Spans;
 use super::step::{Act, CallStep, pages};
 use crate::linux_rules::discard_frees_table;
 use crate::trace::{Call, Sys};
-use interleaf::units::{Order, PAGE_SIZE, PageSize, VirtAddr, Vpn};
-use interleaf::vma::{HugeRefusal, VmaAttributes, order_to_try};
+use interleaf::units::{Order, PageSize, VirtAddr, Vpn, VpnRange};
+use interleaf::vma::{HugeRefusal, order_to_try};
 use interleaf_linux_abi::advice;
 use std::ops::Range;
 
@@ -91,7 +91,7 @@ impl Checker<'_> {
 
     /// Notes what a call changes about huge pages, ours and Linux's; it has been carried out. `populated` are
     /// the pages that it made present.
-    pub(super) fn note_huge_change(&mut self, call: &CallStep, populated: &[Vpn], player: &Player<'_, '_>) {
+    pub(super) fn note_huge_change(&mut self, call: &CallStep, populated: VpnRange, player: &Player<'_, '_>) {
         if call.expected < 0 {
             return;
         }
@@ -119,37 +119,32 @@ impl Checker<'_> {
     }
 
     /// A huge page that a populating call brings reaches beyond the pages that it was asked for.
-    fn note_populated(&mut self, populated: &[Vpn], player: &Player<'_, '_>) {
-        let (Some(first), Some(last)) = (populated.first(), populated.last()) else { return };
-        for page in [first, last] {
-            self.brought.extend(player.huge_page_at(*page));
+    fn note_populated(&mut self, populated: VpnRange, player: &Player<'_, '_>) {
+        if populated.is_empty() {
+            return;
         }
-        self.brought.remove_range(&(first.addr().0..last.addr().0 + PAGE_SIZE as u64));
+        for page in [populated.start, Vpn(populated.end.0 - 1)] {
+            self.brought.extend(player.huge_page_at(page));
+        }
+        self.brought.remove_pages(populated.start.0..populated.end.0);
     }
 
     /// Pages that were moved came as they did before; those of a huge page are all there.
     fn move_brought(&mut self, from: u64, to: u64, len: u64, player: &Player<'_, '_>) {
-        for offset in (0..len).step_by(PAGE_SIZE) {
-            let (old, new) = (VirtAddr(from + offset).vpn(), VirtAddr(to + offset).vpn());
-            if player.huge_page_at(new).is_some() || self.brought.contains(old) {
-                self.brought.insert(new);
-            } else {
-                self.brought.remove(new);
-            }
-        }
-        self.brought.remove_range(&pages(from, len));
+        let (old, new) = (pages(from, len), pages(to, len));
+        let came = self.brought.in_range(old.start / 4096..old.end / 4096);
+        self.brought.remove_range(&old);
+        self.brought.remove_range(&new);
+        came.into_iter()
+            .for_each(|page| self.brought.insert(Vpn(page - old.start / 4096 + new.start / 4096)));
+        let huge = player.pages_with_entries(new).filter(|page| player.huge_page_at(*page).is_some());
+        huge.for_each(|page| self.brought.insert(page));
     }
 
     /// MADV_DONTNEED of the range: the regions whose tables Linux frees, where memory may be huge.
     fn note_emptied(&mut self, range: &Range<u64>, player: &Player<'_, '_>) {
-        let mut parts: Vec<(VmaAttributes, Range<u64>)> = Vec::new();
-        player.space.each_vma(|vma| {
+        for vma in player.mappings(range.clone()) {
             let part = vma.range.start.addr().0.max(range.start)..vma.range.end.addr().0.min(range.end);
-            if part.start < part.end {
-                parts.push((*vma, part));
-            }
-        });
-        for (vma, part) in parts {
             let first = part.start.next_multiple_of(HUGE);
             let is_wanted = || {
                 order_to_try(self.huge.recorded, HugeRefusal::None, &vma, VirtAddr(first).vpn())

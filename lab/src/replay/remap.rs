@@ -8,7 +8,7 @@
 use super::player::{Player, answer};
 use super::step::{Act, CallStep, round_up};
 use interleaf::space::{Advice, MapRequest, Place, Sharing};
-use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr};
+use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr, VpnRange};
 use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags};
 use interleaf_linux_abi::{Errno, MREMAP_DONTUNMAP, MREMAP_FIXED};
 
@@ -93,6 +93,10 @@ impl Player<'_, '_> {
         let refusal = self.space.huge_refusal();
         let mut offset = 0;
         while offset < len {
+            if let Some(next) = self.next_table(vma, from, offset) {
+                offset = next;
+                continue;
+            }
             let moves_whole = self.moves_huge_page(from, to, offset, len);
             if moves_whole {
                 self.move_huge_page(vma, from + offset, to + offset);
@@ -103,6 +107,17 @@ impl Player<'_, '_> {
             offset += if moves_whole { PageSize::Huge.bytes() } else { PAGE };
         }
         self.space.refuse_huge_pages(refusal);
+    }
+
+    /// The offset of the next table of leaves, where one begins at the offset that has no entry. The entries of
+    /// shared memory do not say which pages it has.
+    fn next_table(&self, vma: &VmaAttributes, from: u64, offset: u64) -> Option<u64> {
+        let table = PageSize::Huge.bytes();
+        let begins = offset == 0 || (from + offset).is_multiple_of(table);
+        let next = (from + offset) / table * table + table;
+        let range = VpnRange::new(VirtAddr(from + offset).vpn(), VirtAddr(next).vpn());
+        let is_skipped = begins && sharing(vma) == Sharing::Private && !self.has_entries(range);
+        is_skipped.then_some(next - from)
     }
 
     /// Makes a huge page present at `to` for that at `from`, though neither the policy nor the program may

@@ -3,6 +3,7 @@
 use super::conclusion::Conclusion;
 use super::contention::{Contended, LinuxTimes};
 use super::difference::DifferenceKind;
+use super::excerpt;
 use super::fault_counts::Faults;
 use super::huge::HugePages;
 use super::huge_report;
@@ -243,13 +244,7 @@ impl Report {
         let mut text = format!("{}: {}\n", self.file, self.command.join(" "));
         text += &self.conclusion.as_ref().map(Conclusion::text).unwrap_or_default();
         text += &format!("{}\n", self.share_text());
-        let life = |life: &LifeReport| {
-            let LifeReport { pid, program, forked_from, events, end, .. } = life;
-            let from = forked_from.map_or("exec".to_string(), |parent| format!("fork of {parent}"));
-            vec![pid.to_string(), program.clone(), from, grouped(*events as i64), end.clone()]
-        };
-        let header = ["process", "program", "from", "events", "replayed to"];
-        text += &table::of(&header, self.lives.iter().map(life));
+        text += &excerpt::lives(&self.lives);
         text += &format!("\n{}\n", self.sums());
         text += &table::of(&["call", "replay", "times", "agreed"], self.calls.iter().map(call_cells));
         text += &self.times.as_ref().map(Times::text).unwrap_or_default();
@@ -344,8 +339,8 @@ impl Evidence {
         };
         format!("\nprocess {}: {}\n", self.pid, self.text)
             + &block("five events around it", &self.events)
-            + &block("Linux's map at the end", &self.linux)
-            + &block("the map here", &self.ours)
+            + &block("Linux's map at the end", &excerpt::map(&self.linux, &self.ours))
+            + &block("the map here", &excerpt::map(&self.ours, &self.linux))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::huge_setting::HugeSetting;
 use super::life::{Family, Life};
-use super::memory_need::frames_at_once;
+use super::memory_need::{self, frames_at_once};
 use super::step::{STAND_IN, Steps};
 use crate::machine::host::Host;
 use crate::machine::soft::boot_map;
@@ -22,10 +22,10 @@ const TASK_END: u64 = (1 << 47) - PAGE;
 /// Linux's own rounding: a third of user space.
 const LEGACY_BASE: u64 = TASK_END / 3 / PAGE * PAGE;
 
-/// A machine of one CPU whose dirty memory suffices for each of the families.
-pub fn machine(families: &[Family], huge: HugeSetting) -> std::io::Result<ReplayMachine> {
+/// A machine of one CPU with so many frames of dirty memory.
+pub fn machine(frames: u64) -> std::io::Result<ReplayMachine> {
     let first = Pfn(1 << 8);
-    let regions = vec![PfnRange::new(first, first.add(frames_for(families, huge)))];
+    let regions = vec![PfnRange::new(first, first.add(frames))];
     SoftMachine::new(&MachineConfig { nr_cpus: 1, regions, fill: Fill::Dirty })
 }
 
@@ -37,10 +37,14 @@ pub fn vm(machine: &ReplayMachine, huge: HugeSetting) -> Result<Vm<'_, ReplayMac
     Ok(vm.with_huge_sizes(huge.sizes()).with_shared_huge_pages(huge.shared))
 }
 
-/// Frames that suffice: one for each page that is touched or populated, and as many again for tables and
-/// records.
-pub fn frames_for(families: &[Family], huge: HugeSetting) -> u64 {
-    let need = |family| frames_at_once(family, huge.may_apply(family));
+/// Frames that suffice for each of the families: those that it has at one time, and as many again for what
+/// is freed and not free yet.
+pub fn frames_for(header: &Header, families: &[Family], huge: HugeSetting) -> u64 {
+    let max_mappings = max_mappings(header);
+    let need = |family| {
+        let may_be_huge = huge.may_apply(family);
+        frames_at_once(family, memory_need::Setting { may_be_huge, max_mappings })
+    };
     let most = families.iter().map(need).max().unwrap_or(0);
     most.saturating_mul(2).saturating_add(1 << 13).min(u64::MAX >> 13).next_multiple_of(1 << 10)
 }
@@ -60,7 +64,10 @@ pub fn layout(header: &Header, family: &Family) -> Layout {
     let mmap_base = chosen.chain(loaded).filter(below).max().unwrap_or(TASK_END);
     let always = setting("overcommit_memory") == Some(1);
     let page = |addr: u64| VirtAddr(addr).vpn();
-    let lowest = setting("mmap_min_addr").unwrap_or(1 << 16).min(1 << 32);
+    // A privileged program may map below.
+    let granted = family.steps.iter().flat_map(|steps| &steps.calls).filter(|call| call.sys == Sys::Mmap);
+    let granted = granted.filter_map(|call| u64::try_from(call.expected).ok()).min().unwrap_or(u64::MAX);
+    let lowest = setting("mmap_min_addr").unwrap_or(1 << 16).min(1 << 32).min(granted);
     Layout {
         areas: Areas {
             user: VpnRange::new(page(lowest), page(TASK_END)),
@@ -68,7 +75,7 @@ pub fn layout(header: &Header, family: &Family) -> Layout {
             legacy_base: page(LEGACY_BASE),
         },
         heap_start: VirtAddr(heap_of(life, steps).clamp(lowest, TASK_END)),
-        max_mappings: setting("max_map_count").unwrap_or(65_530) as usize,
+        max_mappings: max_mappings(header) as usize,
         max_commit_pages: Some(if always { u64::MAX } else { commit_limit(header) }),
     }
 }
@@ -76,6 +83,11 @@ pub fn layout(header: &Header, family: &Family) -> Layout {
 /// The most pages that a request may commit on the recorded machine: its memory and swap, by the heuristic.
 fn commit_limit(header: &Header) -> u64 {
     header.host.memory_bytes.saturating_add(setting(header, SWAP_BYTES).unwrap_or(0)) / PAGE
+}
+
+/// Most mappings of a space.
+fn max_mappings(header: &Header) -> u64 {
+    setting(header, "max_map_count").unwrap_or(65_530)
 }
 
 fn setting(header: &Header, name: &str) -> Option<u64> {

@@ -5,6 +5,8 @@
 //! order in which the replay zeroes its own, so that a frame that was used just before is as warm for the one
 //! as for the other.
 
+use super::Replay;
+use super::checked::Checking;
 use super::fault_counts::FaultCounts;
 use super::life::Family;
 use super::play::{self, Visitor};
@@ -13,7 +15,6 @@ use super::setup::{self, ReplayMachine};
 use super::step::Steps;
 use super::times::{Collected, Times};
 use super::verdict::Filled;
-use super::{Checking, Replay};
 use crate::median::Median;
 use interleaf::space::{Layout, Path, Vm};
 use interleaf::units::{CpuId, Order};
@@ -61,7 +62,7 @@ impl<'a> Stage<'a> {
         replay: &Replay,
         f: impl FnOnce(Stage<'_>) -> Result<R, String>,
     ) -> Result<R, String> {
-        let machine = setup::machine(&replay.families, replay.huge).map_err(|error| error.to_string())?;
+        let machine = setup::machine(replay.frames).map_err(|error| error.to_string())?;
         let _cpu = machine.enter(CpuId(0));
         let vm = setup::vm(&machine, replay.huge)?;
         let layouts = replay.families.iter().map(|family| setup::layout(&replay.header, family)).collect();
@@ -106,7 +107,7 @@ impl<'a> TimedReplay<'a> {
     /// # Errors
     /// One line: the machine cannot be had.
     pub fn with<R>(replay: &Replay, path: Path, f: impl FnOnce(&TimedReplay<'_>) -> R) -> Result<R, String> {
-        let idle = setup::machine(&replay.families, replay.huge).map_err(|error| error.to_string())?;
+        let idle = setup::machine(replay.frames).map_err(|error| error.to_string())?;
         Stage::with(replay, |stage| {
             let mut ready = TimedReplay { stage, path, idle, filled: Vec::new() };
             ready.filled = ready.learn_order()?;

@@ -18,12 +18,16 @@ use super::ranges::Ranges;
 use super::step::pages;
 use crate::trace::{Call, Event, Kind, Sys};
 use interleaf::units::PAGE_SIZE;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Pages of a life whose identity depends on an order that was not recorded.
 #[derive(Debug, Default)]
 pub struct Unsettled {
     changes: Moves,
+    /// For each event, when its thread did something else after it, nanoseconds; the end of time if it did
+    /// not. Empty where one thread is alone.
+    over_ns: Vec<u64>,
     /// Faults that gave mappings their identities, the last of each thread.
     firsts: Vec<First>,
     ranges: Ranges,
@@ -40,7 +44,10 @@ struct First {
 impl Unsettled {
     /// Nothing yet, of a life with these events.
     pub fn of(events: &[Event]) -> Unsettled {
-        Unsettled { changes: Moves::changing(events), ..Unsettled::default() }
+        let changes = Moves::changing(events);
+        let is_threaded = events.windows(2).any(|pair| pair[0].tid != pair[1].tid);
+        let over_ns = if is_threaded { over_ns(events) } else { Vec::new() };
+        Unsettled { changes, over_ns, ..Unsettled::default() }
     }
 
     /// The same of the child of a fork, of which all is its own from now on.
@@ -82,10 +89,16 @@ impl Unsettled {
         }
     }
 
-    /// The fault of the event gave the mapping at `range` its identity. It was over when its thread did
-    /// something else, which it did among `later` events.
-    pub fn note_first_fault(&mut self, event: &Event, later: &[Event], range: Range<u64>) {
-        let end_ns = end_of_fault_ns(event, later);
+    /// When the fault of the event at this index was over at the latest: its thread did something else. The end
+    /// of time where one thread is alone.
+    pub fn end_of_fault_ns(&self, at: usize, event: &Event) -> u64 {
+        self.over_ns.get(at).copied().unwrap_or(u64::MAX).max(event.time_ns)
+    }
+
+    /// The fault of the event at this index gave the mapping at `range` its identity. It was over when its
+    /// thread did something else.
+    pub fn note_first_fault(&mut self, at: usize, event: &Event, range: Range<u64>) {
+        let end_ns = self.end_of_fault_ns(at, event);
         if self.is_undecided(event.time_ns..end_ns, event.tid, &range) {
             self.ranges.remove(&range);
             self.ranges.add(range.clone());
@@ -105,12 +118,17 @@ impl Unsettled {
     }
 }
 
-/// When the fault of the event was over at the latest: its thread did something else, among `later` events.
-pub fn end_of_fault_ns(event: &Event, later: &[Event]) -> u64 {
-    let began_ns = |event: &Event| match &event.kind {
-        Kind::Call(call) => call.start_ns,
-        _ => event.time_ns,
+/// When the thread of each event began the next thing that it did.
+fn over_ns(events: &[Event]) -> Vec<u64> {
+    let mut next_began_ns: HashMap<u32, u64> = HashMap::new();
+    let over = |event: &Event| {
+        let began_ns = match &event.kind {
+            Kind::Call(call) => call.start_ns,
+            _ => event.time_ns,
+        };
+        next_began_ns.insert(event.tid, began_ns).unwrap_or(u64::MAX)
     };
-    let next = later.iter().find(|next| next.tid == event.tid);
-    next.map_or(u64::MAX, began_ns).max(event.time_ns)
+    let mut all: Vec<u64> = events.iter().rev().map(over).collect();
+    all.reverse();
+    all
 }

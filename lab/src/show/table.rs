@@ -2,6 +2,7 @@
 
 use super::width;
 use comfy_table::{ContentArrangement, Table, presets};
+use std::cmp::Reverse;
 
 /// A table with a header; columns are as wide as what they hold, or as the terminal leaves them.
 pub fn of(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -39,6 +40,15 @@ pub fn of_used_columns(header: &[&str], rows: Vec<Vec<String>>) -> String {
     let columns: Vec<usize> = (0..header.len()).filter(|&column| used(column)).collect();
     let header: Vec<&str> = columns.iter().map(|&column| header[column]).collect();
     of(&header, rows.iter().map(|row| columns.iter().map(|&column| row[column].clone()).collect()))
+}
+
+/// Those of the elements, at most `most`, whose size is the largest; in the order in which they were.
+pub fn largest<T, S: Ord>(all: &[T], most: usize, size: impl Fn(&T) -> S) -> Vec<&T> {
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by_key(|&at| Reverse(size(&all[at])));
+    order.truncate(most);
+    order.sort_unstable();
+    order.into_iter().map(|at| &all[at]).collect()
 }
 
 /// A number with three significant digits: `0.0123`, `1.23`, `12.3`, `123`, `12 345`, `1.23e9`.

@@ -22,7 +22,7 @@ use std::io::{self, Read, Write};
 
 /// The first eight bytes of every trace.
 pub const MAGIC: [u8; 8] = *b"ILTRACE\n";
-/// The version that this program writes, and the only one it reads.
+/// The version that this program writes. It reads this one and every one before it, from 1 on.
 pub const VERSION: u32 = 1;
 const PREFIX_BYTES: u64 = 12;
 const FRAME_BYTES: u64 = 17;
@@ -159,10 +159,9 @@ impl<R: Read> BlockReader<R> {
         }
         input.read_exact(&mut version).map_err(|e| Damage::reading(8, "the version", &e))?;
         match u32::from_le_bytes(version) {
-            VERSION => Ok(BlockReader { input, number: 0, offset: PREFIX_BYTES, content_bytes: 0 }),
-            other => {
-                Err(Damage::at(8, format!("trace version {other}; this program reads version {VERSION}")))
-            }
+            1..=VERSION => Ok(BlockReader { input, number: 0, offset: PREFIX_BYTES, content_bytes: 0 }),
+            0 => Err(Damage::at(8, "there is no format version 0")),
+            newer => Err(Damage::at(8, newer_text(newer))),
         }
     }
 
@@ -208,6 +207,14 @@ impl<R: Read> BlockReader<R> {
         self.offset += into.len() as u64;
         Ok(())
     }
+}
+
+/// What is said of a trace of a later version.
+fn newer_text(version: u32) -> String {
+    format!(
+        "the trace has format version {version}, and this program reads versions up to {VERSION}: read it with \
+         the interleaf that recorded it, or a later one"
+    )
 }
 
 /// The most content that the first `file_bytes` of a file may have.

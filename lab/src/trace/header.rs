@@ -86,6 +86,9 @@ pub struct Footer {
     pub duration_ns: u64,
     /// Wait status of the command.
     pub status: i32,
+    /// The signal to the recorder that ended the recording, and the command with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<i32>,
     /// Records of the kernel that were lost; a recording that lost any is not a trace.
     pub lost: u64,
     /// Every process, in order of its beginning.

@@ -7,11 +7,15 @@ use super::event::{Access, Cause, Fault, Kind, Mode};
 use super::header::{Extent, Footer, Header};
 use super::image::Image;
 use super::reader::TraceReader;
+use crate::show::table::largest;
 use crate::show::{table, width};
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
+
+/// The most processes that have a row each.
+const ROWS_MOST: usize = 20;
 
 /// The sum of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -53,7 +57,7 @@ impl Info {
     /// Reads a trace to its end. `each` is called with the number of events read so far.
     pub fn of<R: Read>(mut reader: TraceReader<R>, mut each: impl FnMut(u64)) -> Result<Info, Damage> {
         let mut info = Info { header: reader.header().clone(), ..Info::default() };
-        let (mut pages, mut tasks) = (BTreeSet::new(), BTreeSet::new());
+        let (mut pages, mut tasks) = (HashSet::new(), HashSet::new());
         for (n, event) in reader.by_ref().enumerate() {
             let event = event?;
             each(n as u64);
@@ -101,6 +105,12 @@ impl Info {
         ]);
         table.add_row(["duration", &format!("{:.3} s", footer.duration_ns as f64 / 1e9)]);
         table.add_row(["ended with", &status_text(footer.status)]);
+        if let Some(signal) = footer.stopped_by {
+            table.add_row([
+                "recorded until",
+                &format!("signal {signal} ended the recording, and the command"),
+            ]);
+        }
         let counts = format!(
             "{} ({} faults on {} pages, {} calls)",
             footer.events, footer.faults, self.pages, footer.calls
@@ -144,7 +154,8 @@ impl Info {
             "final map",
         ];
         let mut table = numbers(columns);
-        for p in &self.footer.processes {
+        let shown = largest(&self.footer.processes, ROWS_MOST, |process| process.faults);
+        for p in &shown {
             let numbers = [
                 p.pid.into(),
                 p.parent.into(),
@@ -157,7 +168,15 @@ impl Info {
             let map = if p.final_map { "seen" } else { "missing" };
             table.add_row(numbers.iter().map(u64::to_string).chain([map.to_string()]));
         }
-        table::fitted(table, width::of_stdout())
+        let others = self.footer.processes.len() - shown.len();
+        let rest = match others {
+            0 => String::new(),
+            _ => format!(
+                "and {others} other processes, with {} faults; all of them: --json\n",
+                self.footer.faults.saturating_sub(shown.iter().map(|process| process.faults).sum())
+            ),
+        };
+        table::fitted(table, width::of_stdout()) + &rest
     }
 }
 

@@ -15,8 +15,8 @@
 //!
 //! - Calls that take something away or give it (`munmap`, `mprotect`, `madvise`) are placed at their *start*,
 //!   or right after the last fault of another thread inside them that succeeded though the call forbids it,
-//! or ended in a signal though the call allows it; never later than the first end of a call that was given a
-//! part of the same addresses.
+//!   or ended in a signal though the call allows it; never later than the first end of a call that was given
+//!   a part of the same addresses.
 //! - Calls that give addresses (`mmap`, `mremap`, `brk`) are placed at their *end*: the address is not known
 //!   before. `mremap` comes earlier if another call was given its old place before it returned.
 //! - `fork`, `clone` and `exec` have exact events of their own (task, exec); the call itself is placed at its
@@ -44,7 +44,7 @@ const VERDICT_NS: u64 = 100_000_000;
 pub struct Order {
     window: VecDeque<Event>,
     open: HashMap<u32, Open>,
-    undecided: Vec<(u32, u32, Call)>,
+    undecided: Vec<Waiting>,
     handed_on_ns: u64,
 }
 
@@ -57,15 +57,26 @@ struct Open {
     file: Option<Arc<str>>,
 }
 
+/// A returned call whose place depends on whether a fault of the thread `for_tid` succeeded.
+#[derive(Debug)]
+struct Waiting {
+    pid: u32,
+    tid: u32,
+    call: Call,
+    for_tid: u32,
+}
+
 enum Place {
     At(usize, u64),
-    Undecided,
+    /// The thread whose next event decides.
+    Undecided(u32),
 }
 
 impl Order {
     /// Takes the next thing in the order of time.
     pub fn push(&mut self, raw: Raw) {
         let Raw { time_ns, pid, tid, what } = raw;
+        let was = former_of(&what).unwrap_or(tid);
         let event = |kind| Event { time_ns, pid, tid, kind };
         match what {
             What::Fault(fault) => self.window.push_back(event(Kind::Fault(fault))),
@@ -85,13 +96,13 @@ impl Order {
                 self.window.push_back(event(Kind::Exit(ended)));
             }
         }
-        self.retry(time_ns, false);
+        self.retry(time_ns, |for_tid| for_tid == tid || for_tid == was);
     }
 
     /// The next event, once no earlier one can arrive.
     pub fn pop(&mut self) -> Option<Event> {
         let calls = self.open.values().filter(|o| holds(o.sys)).map(|o| o.start_ns);
-        let low = calls.chain(self.undecided.iter().map(|(_, _, c)| c.start_ns)).min();
+        let low = calls.chain(self.undecided.iter().map(|waiting| waiting.call.start_ns)).min();
         let ready = self.window.front().is_some_and(|e| low.is_none_or(|low| e.time_ns < low));
         let event = if ready { self.window.pop_front() } else { None }?;
         self.handed_on_ns = event.time_ns;
@@ -103,7 +114,7 @@ impl Order {
         let mut open: Vec<u32> = self.open.keys().copied().collect();
         open.sort_unstable();
         open.into_iter().for_each(|tid| self.abandon(tid, time_ns));
-        self.retry(time_ns, true);
+        self.retry(u64::MAX, |_| true);
     }
 
     fn enter(&mut self, pid: u32, tid: u32, sys: Sys, mut args: [u64; 6], time_ns: u64) {
@@ -140,7 +151,7 @@ impl Order {
     fn place(&mut self, pid: u32, tid: u32, call: Call) {
         match self.find_place(pid, tid, &call, false) {
             Place::At(at, time_ns) => self.insert(at, time_ns, pid, tid, call),
-            Place::Undecided => self.undecided.push((pid, tid, call)),
+            Place::Undecided(for_tid) => self.undecided.push(Waiting { pid, tid, call, for_tid }),
         }
     }
 
@@ -148,12 +159,21 @@ impl Order {
         self.window.insert(at, Event { time_ns, pid, tid, kind: Kind::Call(call) });
     }
 
-    fn retry(&mut self, now_ns: u64, force: bool) {
-        for (pid, tid, call) in std::mem::take(&mut self.undecided) {
-            let force = force || now_ns > call.end_ns + VERDICT_NS;
+    /// Places the calls that wait for a thread which `has_acted`, and those that have waited for long.
+    fn retry(&mut self, now_ns: u64, has_acted: impl Fn(u32) -> bool) {
+        if self.undecided.is_empty() {
+            return;
+        }
+        for waiting in std::mem::take(&mut self.undecided) {
+            let force = now_ns > waiting.call.end_ns.saturating_add(VERDICT_NS);
+            if !force && !has_acted(waiting.for_tid) {
+                self.undecided.push(waiting);
+                continue;
+            }
+            let Waiting { pid, tid, call, .. } = waiting;
             match self.find_place(pid, tid, &call, force) {
                 Place::At(at, time_ns) => self.insert(at, time_ns, pid, tid, call),
-                Place::Undecided => self.undecided.push((pid, tid, call)),
+                Place::Undecided(for_tid) => self.undecided.push(Waiting { pid, tid, call, for_tid }),
             }
         }
     }
@@ -208,7 +228,7 @@ impl Order {
             }
             let is_earlier = match (effect(call, fault), self.succeeded(i, e.tid, fault)) {
                 (Effect::None, _) => false,
-                (_, None) if !force => return Place::Undecided,
+                (_, None) if !force => return Place::Undecided(e.tid),
                 (Effect::Forbids, succeeded) => succeeded != Some(false),
                 (Effect::Allows, succeeded) => succeeded == Some(false),
             };
@@ -227,6 +247,14 @@ impl Order {
             Some(_) => Some(true),
             None => self.open.contains_key(&tid).then_some(true),
         }
+    }
+}
+
+/// The number that the thread of a record had until then, where it has a new one.
+fn former_of(what: &What) -> Option<u32> {
+    match what {
+        What::Exec(_, former) => Some(*former),
+        _ => None,
     }
 }
 

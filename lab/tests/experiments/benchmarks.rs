@@ -18,6 +18,7 @@ const WITH_LIBRARY: &[&str] = &[
     "index",
     "metadata",
     "replay",
+    "replay.linear",
     "job.space",
     "pin",
     "walk",

@@ -3,10 +3,10 @@
 use crate::may_record;
 use interleaf_lab::os::lacking;
 use std::fs;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ fn a_recording_that_is_ended_by_a_signal_leaves_no_file() {
         return;
     }
     let folder = empty_folder("ended");
-    for signal in ["TERM", "USR1", "VTALRM", "XCPU", "RTMIN", "KILL"] {
+    for signal in ["USR1", "VTALRM", "XCPU", "RTMIN", "KILL"] {
         let mut recorder = Command::new(INTERLEAF);
         recorder.args(["record", "-o", "t", "--", "sh", "-c", "echo > ../begun; exec sleep 60"]);
         let mut recorder = recorder.current_dir(&folder).spawn().unwrap();
@@ -139,6 +139,78 @@ fn a_recording_that_is_ended_by_a_signal_leaves_no_file() {
         assert_eq!(files_in(&folder), [""; 0], "{signal}");
         fs::remove_file(begun).unwrap();
     }
+}
+
+/// Records a shell script until it says that it has begun, sends the recorder a signal, and returns what the
+/// recorder reports.
+fn ended_by(signal: &str, script: &str) -> serde_json::Value {
+    let folder = empty_folder(&format!("ended-{signal}-{}", script.len()));
+    let mut recorder = Command::new(INTERLEAF);
+    recorder.args([
+        "record",
+        "--json",
+        "-o",
+        "t",
+        "--",
+        "sh",
+        "-c",
+        &format!("{script}\necho > begun; wait"),
+    ]);
+    let mut recorder = recorder.current_dir(&folder).stdout(Stdio::piped()).spawn().unwrap();
+    while !folder.join("begun").exists() {
+        assert_eq!(recorder.try_wait().unwrap(), None, "the recorder ended before it began");
+        thread::sleep(Duration::from_millis(2));
+    }
+    Command::new("kill").args([&format!("-{signal}"), &recorder.id().to_string()]).status().unwrap();
+    let output = recorder.wait_with_output().unwrap();
+    let file = folder.join("t");
+    let info = run(&["trace", "info", "--json", file.to_str().unwrap()]);
+    let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["events"], info["footer"]["events"], "{signal}");
+    assert_eq!(info["footer"]["stopped_by"], report["stopped_by"]);
+    assert_eq!(info["footer"]["account"]["unexplained"], 0, "{info}");
+    let maps = info["footer"]["processes"].as_array().unwrap();
+    assert!(maps.len() >= 2 && maps.iter().all(|process| process["final_map"] == true), "{signal}: {info}");
+    let replayed = run(&["replay", file.to_str().unwrap()]);
+    assert!(replayed.status.success(), "{replayed:?}");
+    report
+}
+
+#[test]
+fn a_recording_that_is_asked_to_end_keeps_what_it_has() {
+    if !may_record("a_recording_that_is_asked_to_end_keeps_what_it_has") {
+        return;
+    }
+    for (signal, number) in [("TERM", 15), ("HUP", 1), ("INT", 2)] {
+        // A shell in the background ignores SIGINT, and has its children ignore it: so does this one, at first.
+        let report = ended_by(signal, "trap 'exit 3' TERM HUP INT; sleep 60 &");
+        assert_eq!((report["stopped_by"].as_i64(), report["status"].as_i64()), (Some(number), Some(3 << 8)));
+    }
+}
+
+#[test]
+fn a_command_that_ignores_the_signal_is_killed() {
+    if !may_record("a_command_that_ignores_the_signal_is_killed") {
+        return;
+    }
+    let report = ended_by("TERM", "trap '' TERM; sleep 60 &");
+    assert_eq!((report["stopped_by"].as_i64(), report["status"].as_i64()), (Some(15), Some(9)));
+}
+
+#[test]
+fn a_trace_is_its_owners_alone() {
+    if !may_record("a_trace_is_its_owners_alone") {
+        return;
+    }
+    let file = temporary("owner.trace");
+    let mode = || fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    let _ = fs::remove_file(&file);
+    run(&["record", "-o", &file, "--", "true"]);
+    assert_eq!(mode(), 0o600);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    run(&["record", "-o", &file, "--", "true"]);
+    assert_eq!(mode(), 0o600, "a trace that is replaced");
 }
 
 #[test]

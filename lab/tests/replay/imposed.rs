@@ -192,3 +192,12 @@ fn a_hint_below_the_lowest_counts_as_that() {
     assert!(hinted(&[allowed, ("lowest hint", "4096")], 0x3000).differences.is_empty());
     assert_eq!(hinted(&[allowed, ("lowest hint", "4096")], 0x1_0000).unexplained, 1);
 }
+
+#[test]
+fn a_privileged_program_maps_below_what_others_may() {
+    let low = |place: u64, result| call(Sys::Mmap, [place, 0x1000, 3, 0x32, u64::MAX, 0], result);
+    let report = check(vec![low(0, 0), low(0x1000, 0x1000), fault(0x1000, Access::Write, Cause::Absent)]);
+    assert!(report.differences.is_empty(), "{}", report.text());
+    let refused = check(vec![low(0, -1)]);
+    assert!(refused.differences.is_empty(), "others are refused: {}", refused.text());
+}

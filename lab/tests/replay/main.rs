@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 mod accounting;
 mod conclusion;
+mod cost;
 mod forks;
 mod hostile;
 mod huge;

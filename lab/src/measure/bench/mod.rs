@@ -38,6 +38,7 @@ mod ordering;
 mod paths;
 mod pin;
 mod replay;
+mod replay_linear;
 mod rmap;
 mod sizes;
 mod space;
@@ -92,6 +93,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     metadata::BENCHMARK,
     init::BENCHMARK,
     replay::BENCHMARK,
+    replay_linear::BENCHMARK,
     job::BENCHMARK,
     helped::BENCHMARK,
     zero::BENCHMARK,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::os::lacking;
 use std::io::Write;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("interleaf-pending-{name}-{}", std::process::id()));
@@ -94,6 +94,19 @@ fn only_a_regular_file_is_replaced() {
         fs::remove_file(late).unwrap();
     }
     assert_eq!(fs::read(&target).unwrap(), b"kept");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_file_is_its_owners_alone() {
+    let folder = folder("owner");
+    for create in [PendingFile::create, PendingFile::create_named] {
+        let path = folder.join("t");
+        let (pending, file) = create(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        pending.commit().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
     fs::remove_dir_all(folder).unwrap();
 }
 

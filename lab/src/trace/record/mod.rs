@@ -18,6 +18,7 @@
 
 pub mod account;
 pub mod decode;
+mod ending;
 pub mod host;
 pub mod merge;
 pub mod privilege;
@@ -32,11 +33,13 @@ mod writer;
 pub use refusal::Refusal;
 pub use writer::Progress;
 
+use crate::os::end_requests::EndRequests;
 use crate::os::process::{self, ChildOutput, HeldChild, monotonic_ns};
 use crate::os::ptrace::{self, Calls, Change, PtraceStop};
 use crate::trace::header::{Extent, Footer, Header, ProcessCount};
 use crate::trace::writer::TraceWriter;
 use account::Outside;
+use ending::Ending;
 use sources::{FaultCounters, Sources};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -71,14 +74,31 @@ pub struct Recording {
 }
 
 /// Records `options.command` into `out`. Returns when all that the command started is over.
+///
+/// # Errors
+/// There is no recording.
 pub fn record<W: Write + Send>(
     options: &Options,
     out: W,
     progress: Progress<'_>,
 ) -> Result<Recording, Refusal> {
+    record_until(options, None, out, progress)
+}
+
+/// As [`record`]; a signal that `requests` tell ends what the command started, and with it the recording,
+/// which is whole.
+///
+/// # Errors
+/// There is no recording.
+pub fn record_until<W: Write + Send>(
+    options: &Options,
+    requests: Option<&EndRequests>,
+    out: W,
+    progress: Progress<'_>,
+) -> Result<Recording, Refusal> {
     let mut child = HeldChild::spawn(&options.command, options.output)?;
     let pid = child.pid();
-    let result = record_held(options, &mut child, out, progress);
+    let result = record_held(options, requests, &mut child, out, progress);
     if result.is_err() {
         // Whatever failed, no process of the command stays behind. If it is over already, the signal reaches
         // no other process: its number stays ours until it is waited for.
@@ -103,6 +123,7 @@ fn abandon(pid: u32) {
 
 fn record_held<W: Write + Send>(
     options: &Options,
+    requests: Option<&EndRequests>,
     child: &mut HeldChild,
     out: W,
     progress: Progress<'_>,
@@ -119,14 +140,21 @@ fn record_held<W: Write + Send>(
     let trace = TraceWriter::new(out, &header)?;
     let (sender, receiver) = mpsc::channel();
     let writing = Writing { samples, rings, tracer: receiver, trace, start_ns: start.time_ns, progress };
-    let tracer = Tracer::new(pid, start.counted, calls, sender);
+    let ending = Ending::default();
+    let tracer = Tracer::new(pid, start.counted, calls, sender, &ending);
     let (processes, written) = thread::scope(|scope| {
         let writer = scope.spawn(|| writing.run());
+        if let Some(requests) = requests {
+            let ending = &ending;
+            scope.spawn(move || ending.follow(requests));
+        }
         let processes = tracer.run(pid);
+        requests.into_iter().for_each(EndRequests::end);
         let written = writer.join().unwrap_or_else(|_| Err(Refusal::host("the writing thread failed")));
         (processes, written)
     });
-    let footer = conclude(options.extent, &start, processes?, written?, &counters)?;
+    let footer = Footer { stopped_by: ending.stopped_by(), ..Footer::default() };
+    let footer = conclude(footer, options.extent, &start, processes?, written?, &counters)?;
     Ok(Recording { header, footer, mounted_tracefs })
 }
 
@@ -179,6 +207,7 @@ fn header(options: &Options, pid: u32) -> Result<Header, Refusal> {
 
 /// Ends the trace, if it is one: nothing lost, something there, the account balanced.
 fn conclude<W: Write>(
+    begun: Footer,
     extent: Extent,
     start: &Start,
     mut processes: Vec<ProcessCount>,
@@ -203,6 +232,6 @@ fn conclude<W: Write>(
     }
     let status = processes.first().map_or(0, |p| p.status);
     let duration_ns = monotonic_ns().saturating_sub(start.time_ns);
-    let footer = Footer { duration_ns, status, lost, processes, account, ..Footer::default() };
+    let footer = Footer { duration_ns, status, lost, processes, account, ..begun };
     Ok(trace.finish(footer)?.1)
 }

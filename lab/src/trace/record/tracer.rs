@@ -7,6 +7,7 @@
 //! The final map of a process is read at the last of its threads' exit stops: there every thread has stopped
 //! running the program for good, and the memory is still whole.
 
+use super::ending::Ending;
 use super::procfs;
 use super::raw::{Raw, What};
 use crate::os::process::monotonic_ns;
@@ -21,11 +22,15 @@ use std::sync::mpsc::Sender;
 
 /// Follows one command and everything it starts.
 #[derive(Debug)]
-pub struct Tracer {
+pub struct Tracer<'a> {
     calls: Calls,
     out: Sender<Raw>,
+    ending: &'a Ending,
     tasks: HashMap<u32, Task>,
+    /// Every process, in order of its beginning.
     processes: Vec<Process>,
+    /// Of those that are not over, the index by number.
+    alive: HashMap<u32, usize>,
 }
 
 #[derive(Debug)]
@@ -39,13 +44,15 @@ struct Task {
 struct Process {
     count: ProcessCount,
     base: u64,
-    over: bool,
+    /// Its threads that have not come to their end.
+    running: usize,
 }
 
-impl Tracer {
+impl<'a> Tracer<'a> {
     /// Takes over the command `pid`, stopped at its first exec with `base` faults counted.
-    pub fn new(pid: u32, base: u64, calls: Calls, out: Sender<Raw>) -> Tracer {
-        let mut tracer = Tracer { calls, out, tasks: HashMap::new(), processes: Vec::new() };
+    pub fn new(pid: u32, base: u64, calls: Calls, out: Sender<Raw>, ending: &'a Ending) -> Tracer<'a> {
+        let (tasks, alive, processes) = (HashMap::new(), HashMap::new(), Vec::new());
+        let mut tracer = Tracer { calls, out, ending, tasks, processes, alive };
         tracer.add(pid, pid, 0);
         tracer.processes[0].base = base;
         tracer
@@ -59,6 +66,7 @@ impl Tracer {
                 Change::Stopped(stop) => self.stopped(tid, stop)?,
                 Change::Over => {
                     let counted = procfs::counted_faults(tid).ok();
+                    self.ending.ends(tid);
                     let status = ptrace::reap(tid)?;
                     self.over(tid, status, counted);
                 }
@@ -93,16 +101,23 @@ impl Tracer {
             return;
         }
         match self.process(pid) {
-            Some(process) => process.count.threads += 1,
+            Some(process) => {
+                process.count.threads += 1;
+                process.running += 1;
+            }
             None => {
                 let count = ProcessCount { pid, parent, threads: 1, ..ProcessCount::default() };
-                self.processes.push(Process { count, base: 0, over: false });
+                self.alive.insert(pid, self.processes.len());
+                self.processes.push(Process { count, base: 0, running: 1 });
+                self.ending.began(pid);
             }
         }
     }
 
+    /// The process of that number which is not over.
     fn process(&mut self, pid: u32) -> Option<&mut Process> {
-        self.processes.iter_mut().rev().find(|p| p.count.pid == pid && !p.over)
+        let &at = self.alive.get(&pid)?;
+        self.processes.get_mut(at)
     }
 
     fn begin(&mut self, tid: u32) {
@@ -135,6 +150,9 @@ impl Tracer {
         let inside = self.tasks.get(&former).and_then(|t| t.inside);
         self.tasks.retain(|&other, task| task.pid != tid || other == tid);
         self.tasks.insert(tid, Task { pid: tid, ends: false, inside });
+        if let Some(process) = self.process(tid) {
+            process.running = 1;
+        }
         let image = Arc::new(procfs::image(tid)?);
         self.say(tid, What::Exec(Started { image }, former));
         Ok(())
@@ -142,9 +160,11 @@ impl Tracer {
 
     fn exit(&mut self, tid: u32, status: i32) {
         let Some(task) = self.tasks.get_mut(&tid) else { return };
-        task.ends = true;
-        let pid = task.pid;
-        let last = self.tasks.values().all(|t| t.pid != pid || t.ends);
+        let (pid, ended_before) = (task.pid, std::mem::replace(&mut task.ends, true));
+        if !ended_before {
+            self.one_less(pid);
+        }
+        let last = self.process(pid).is_none_or(|process| process.running == 0);
         let image = if last { procfs::image(tid).ok().map(Arc::new) } else { None };
         if let Some(process) = self.process(pid) {
             process.count.final_map |= image.is_some();
@@ -153,11 +173,21 @@ impl Tracer {
     }
 
     fn over(&mut self, tid: u32, status: i32, counted: Option<u64>) {
-        self.tasks.remove(&tid);
+        self.ending.ends(tid);
+        if let Some(task) = self.tasks.remove(&tid).filter(|task| !task.ends) {
+            self.one_less(task.pid);
+        }
         if let Some(process) = self.process(tid) {
             process.count.status = status;
             process.count.counted = counted.map_or(0, |c| c.saturating_sub(process.base));
-            process.over = true;
+        }
+        self.alive.remove(&tid);
+    }
+
+    /// A thread of the process has come to its end.
+    fn one_less(&mut self, pid: u32) {
+        if let Some(process) = self.process(pid) {
+            process.running = process.running.saturating_sub(1);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The format: what is written comes back, what is damaged is refused.
 
-use super::block::{BlockKind, BlockReader, BlockWriter};
+use super::block::{BlockKind, BlockReader, BlockWriter, VERSION};
+use super::bytes::crc64;
 use super::*;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -111,9 +112,37 @@ fn more_after_the_footer_is_refused() {
 fn another_magic_and_a_future_version_are_refused_by_name() {
     assert!(read(b"\x7fELF0000000000").unwrap_err().what.contains("not a trace"));
     let mut bytes = write(&[]);
-    bytes[8] = 2;
+    bytes[8] = VERSION as u8 + 1;
     let damage = read(&bytes).unwrap_err();
-    assert!(damage.offset == 8 && damage.what.contains("version 2"), "{damage}");
+    let said = format!("version {}, and this program reads versions up to {VERSION}", VERSION + 1);
+    assert!(damage.offset == 8 && damage.what.contains(&said), "{damage}");
+    bytes[8] = 0;
+    assert!(read(&bytes).unwrap_err().what.contains("no format version 0"));
+}
+
+/// What a reader of a version must know: a change of it needs another version, or that reader would say that
+/// the file is damaged.
+#[test]
+fn what_an_event_may_hold_belongs_to_the_version() {
+    let calls = Sys::ALL.iter().map(|&sys| format!("{}:{} ", sys as u16, sys.arity()));
+    let known = crc64(&[calls.collect::<String>().as_bytes()]);
+    assert_eq!(
+        (VERSION, format!("{known:x}")),
+        (1, "7b87e16794db9cac".to_string()),
+        "count up trace::block::VERSION"
+    );
+}
+
+#[test]
+fn five_hundred_processes_are_a_summary() {
+    let count = |pid| ProcessCount { pid, faults: u64::from(pid), ..ProcessCount::default() };
+    let footer = Footer { processes: (1..=500).map(count).collect(), faults: 125_250, ..Footer::default() };
+    let text = info::Info { header: header(), footer, ..info::Info::default() }.text();
+    assert!(text.lines().count() < 60, "{text}");
+    assert!(
+        text.contains("\n  500 ") && text.contains("and 480 other processes, with 115440 faults"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -258,3 +258,21 @@ proptest! {
         }
     }
 }
+
+/// A call waits for a thread of which nothing is heard, while others go on: each of their events is looked at
+/// once, not all of them again for each.
+#[test]
+fn a_call_that_waits_for_a_thread_costs_nothing_meanwhile() {
+    let events = 400_000;
+    let mut history =
+        vec![enter(1, 1, Sys::Munmap, [P, 0x1000, 0]), fault(2, 2, P), leave(3, 1, Sys::Munmap, 0)];
+    // 100 ms later it would wait no more.
+    history.extend((0..events).map(|n| fault(10 + n * 200, 3, P + 0x10_0000)));
+    history.push(segv(20 + events * 200, 2, P));
+    let began = std::time::Instant::now();
+    let ordered = order(&history);
+    assert_eq!(ordered.len() as u64, events + 3);
+    assert!(matches!(&ordered[0].kind, Kind::Call(call) if call.sys == Sys::Munmap), "{:?}", ordered[0]);
+    // It took minutes.
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}

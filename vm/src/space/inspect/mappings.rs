@@ -47,6 +47,11 @@ impl<M: Machine> AddressSpace<'_, M> {
         self.vmas.find(&reading, addr.vpn()).map(Vma::attributes)
     }
 
+    /// The first mapping that holds a page of the range; stale at once. Takes no lock.
+    pub fn first_vma_in(&self, range: VpnRange) -> Option<VmaAttributes> {
+        self.first_in_racy(range)
+    }
+
     /// Whether any page of the bytes is mapped; stale at once.
     pub fn is_any_mapped(&self, addr: VirtAddr, len_bytes: u64) -> bool {
         VpnRange::from_bytes(addr, len_bytes).is_some_and(|range| self.first_in_racy(range).is_some())
