@@ -61,6 +61,7 @@ pub fn layout(header: &Header, family: &Family) -> Layout {
     let always = setting("overcommit_memory") == Some(1);
     let page = |addr: u64| VirtAddr(addr).vpn();
     let lowest = setting("mmap_min_addr").unwrap_or(1 << 16).min(1 << 32);
+    let lowest = if maps_below(family, lowest) { 0 } else { lowest };
     Layout {
         areas: Areas {
             user: VpnRange::new(page(lowest), page(TASK_END)),
@@ -71,6 +72,12 @@ pub fn layout(header: &Header, family: &Family) -> Layout {
         max_mappings: setting("max_map_count").unwrap_or(65_530) as usize,
         max_commit_pages: Some(if always { u64::MAX } else { commit_limit(header) }),
     }
+}
+
+/// Whether Linux granted a mapping below what programs without privilege may map (CAP_SYS_RAWIO).
+fn maps_below(family: &Family, lowest: u64) -> bool {
+    let calls = family.steps.iter().flat_map(|steps| &steps.calls);
+    calls.filter(|call| call.sys == Sys::Mmap).any(|call| (0..lowest as i64).contains(&call.expected))
 }
 
 /// The most pages that a request may commit on the recorded machine: its memory and swap, by the heuristic.

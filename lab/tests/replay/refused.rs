@@ -15,9 +15,10 @@ fn write(address: u64, cause: Cause) -> Event {
     fault(address, Access::Write, cause)
 }
 
+/// Four pages are mapped, of which the first `pages` are written.
 fn written(pages: u64) -> Vec<Event> {
     let touched = (0..pages).map(|page| write(AT + (page << 12), Cause::Absent));
-    std::iter::once(anonymous(pages, AT)).chain(touched).collect()
+    std::iter::once(anonymous(4, AT)).chain(touched).collect()
 }
 
 /// What `events` come to, after four pages at `AT` were written.
@@ -108,7 +109,7 @@ fn later(time_ns: u64, event: Event) -> Event {
 fn a_refused_fork_has_taken_the_right_to_write() {
     let again = |time_ns| later(time_ns, write(AT, Cause::Protection));
     let play = |fork: Event, more: Vec<Event>| {
-        check([written(2), vec![fork], more, vec![later(900, exit(vec![private(AT, 2)]))]].concat())
+        check([written(2), vec![fork], more, vec![later(900, exit(vec![private(AT, 4)]))]].concat())
     };
     for (sys, result) in
         [(Sys::Clone, ENOMEM), (Sys::Clone, EAGAIN), (Sys::Fork, ENOMEM), (Sys::Clone3, ENOMEM)]
@@ -130,8 +131,8 @@ fn a_refused_fork_has_taken_the_right_to_write() {
 
 #[test]
 fn a_refused_fork_has_copied_nothing_that_a_child_does_not_get() {
-    let dont_fork = call(Sys::Madvise, [AT, 0x2000, 10, 0, 0, 0], 0);
-    let marked = mapping(AT, 2, "rw-p", "", "rd wr mr mw me dc ac");
+    let dont_fork = call(Sys::Madvise, [AT, 0x4000, 10, 0, 0, 0], 0);
+    let marked = mapping(AT, 4, "rw-p", "", "rd wr mr mw me dc ac");
     let again = later(300, write(AT, Cause::Protection));
     let fork = refused_fork(Sys::Clone, 17, ENOMEM);
     let report = check([written(2), vec![dont_fork, fork, again, later(900, exit(vec![marked]))]].concat());
@@ -144,7 +145,7 @@ fn a_fetch_from_an_absent_page_that_may_only_be_read_maps_it_first() {
     let fetch = |cause| fault(AT, Access::Execute, cause);
     let signal = |code| at(PID, Kind::Signal(Signal { number: 11, code, address: AT }));
     let play =
-        |more: Vec<Event>| check([vec![anonymous(1, AT)], more, vec![exit(vec![private(AT, 1)])]].concat());
+        |more: Vec<Event>| check([vec![anonymous(4, AT)], more, vec![exit(vec![private(AT, 4)])]].concat());
     let report = play(vec![fetch(Cause::Absent), fetch(Cause::Protection), signal(2)]);
     assert!(report.differences.is_empty(), "{}", report.text());
     assert_eq!((report.performed, report.faulted), (2, 2));
@@ -159,13 +160,13 @@ fn a_fetch_from_an_absent_page_that_may_only_be_read_maps_it_first() {
 
 #[test]
 fn a_fetch_from_memory_without_rights_is_refused_at_once() {
-    let none = call(Sys::Mprotect, [AT, 0x1000, 0, 0, 0, 0], 0);
+    let none = call(Sys::Mprotect, [AT, 0x4000, 0, 0, 0, 0], 0);
     let signal = at(PID, Kind::Signal(Signal { number: 11, code: 2, address: AT }));
     let fetch = fault(AT, Access::Execute, Cause::Absent);
-    let closed = || exit(vec![mapping(AT, 1, "---p", "", "mr mw me")]);
-    let report = check(vec![anonymous(1, AT), none.clone(), fetch.clone(), signal, closed()]);
+    let closed = || exit(vec![mapping(AT, 4, "---p", "", "mr mw me")]);
+    let report = check(vec![anonymous(4, AT), none.clone(), fetch.clone(), signal, closed()]);
     assert!(report.differences.is_empty(), "{}", report.text());
-    let unsignalled = check(vec![anonymous(1, AT), none, fetch, closed()]);
+    let unsignalled = check(vec![anonymous(4, AT), none, fetch, closed()]);
     assert_eq!(unsignalled.count_of(DifferenceKind::Refused), 1);
 }
 
@@ -182,4 +183,14 @@ fn the_first_of_two_splits_stays_where_the_second_is_refused() {
     let report = Replay::of(header, events).unwrap().check(Path::Speculative, |_| ()).unwrap();
     assert!(report.differences.is_empty(), "{}", report.text());
     assert_eq!(report.maps.agreed, 1);
+}
+
+/// A program that may do so (CAP_SYS_RAWIO) maps what is below the lowest address of others.
+#[test]
+fn the_first_page_is_mapped_where_linux_granted_it() {
+    let first = |result| call(Sys::Mmap, [0, 0x1000, 3, 0x32, u64::MAX, 0], result);
+    let report = check(vec![first(0), exit(vec![private(0, 1)])]);
+    assert!(report.differences.is_empty(), "{}", report.text());
+    let report = check(vec![first(EPERM), exit(vec![])]);
+    assert!(report.differences.is_empty(), "{}", report.text());
 }
