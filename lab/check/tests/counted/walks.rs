@@ -21,7 +21,7 @@ const PAGE: u64 = PAGE_SIZE as u64;
 
 /// The text of the walk whose title begins so.
 fn walk(title: &str) -> String {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../ARCHITECTURE.md");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ARCHITECTURE.md");
     let text = std::fs::read_to_string(file).expect("ARCHITECTURE.md");
     let from = text.find(&format!("\n**{title}")).unwrap_or_else(|| panic!("no walk of {title}"));
     let walk = &text[from + 3..];

@@ -227,11 +227,11 @@ fn a_refused_fixed_mapping_leaves_what_linux_leaves() {
         assert_eq!(ranges(space), [0..1, 1..3], "split where it would have begun");
         assert!(leaf(space, page(1).vpn()).is_some());
         assert_eq!(space.map(&fixed(1, Sharing::Shared)), Err(Error::NoMemory));
-        assert_eq!(ranges(space), vec![0..1], "a shared one is refused when the old is gone");
+        assert_eq!(ranges(space), std::vec![0..1], "a shared one is refused when the old is gone");
         assert!(leaf(space, page(1).vpn()).is_none());
         let beside = MapRequest { place: Place::FixedNoReplace(page(1)), ..fixed(1, Sharing::Shared) };
         assert_eq!(space.map(&beside), Err(Error::NoMemory));
-        assert_eq!(ranges(space), vec![0..1]);
+        assert_eq!(ranges(space), std::vec![0..1]);
     });
 }
 
