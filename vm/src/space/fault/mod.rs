@@ -56,8 +56,8 @@ pub struct Fault {
     /// The address that could not be translated.
     pub addr: VirtAddr,
     /// The kind of access. Where a fetch from an absent page is refused, a platform that answers as Linux for
-    /// x86-64 reports it again, as a load: Linux asks there for any right, maps the page, and refuses the fetch
-    /// when the processor tries again and says that the page is present.
+    /// x86-64 reports it again, as a load: Linux asks there for any right, maps the page, and refuses the
+    /// fetch when the processor tries again and says that the page is present.
     pub access: Access,
 }
 
