@@ -72,7 +72,7 @@ fn edit_beside_work_elsewhere<F: Format>(schedule: &Schedule, edit: Edit) {
     let machine = Machine::<F>::new(&MachineConfig::small(3, 512)).expect("a machine");
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-    let space = AddressSpace::new(&vm, Layout::linux::<F>(), Path::Locked).expect("memory");
+    let space = AddressSpace::new(&vm, Layout::linux::<F>().overcommit(), Path::Locked).expect("memory");
     map(&space, EDITED, EDITED_PAGES, VmaFlags::READ | VmaFlags::WRITE);
     // Not joined with what is edited.
     map(&space, NEIGHBOUR, NEIGHBOUR_PAGES, VmaFlags::READ | VmaFlags::WRITE | VmaFlags::EXECUTE);

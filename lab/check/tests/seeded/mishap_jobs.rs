@@ -84,9 +84,9 @@ fn initialise_while_allocations_fail(schedule: &Schedule) {
     let workers = WorkerPool::spawn(&machine, &mut memory.early_allocator()).expect("memory");
     workers.set_poll_limit(PollLimit(2));
     let memory = Memory::start(memory, RecordInit::Deferred).expect("memory");
-    drop(cpu);
     let (memory, mut rng) = (&memory, Rng::new(schedule.seed()));
     let before = memory.check().expect("frames add up").allocated;
+    drop(cpu);
     let job: Program<'_> = Box::new(move || {
         memory.initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("the job needs no memory");
         drop(workers);

@@ -2,8 +2,9 @@
 
 use super::step::{Circumstances, Operation, Step};
 use super::world::{Turn, with_world};
-use crate::calls::Call;
+use crate::calls::{Call, MapFlags};
 use interleaf::machine::Format;
+use interleaf::space::Place;
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::SoftMachine;
 
@@ -39,10 +40,11 @@ pub fn play<F: Format>(
 /// Whether an operation is done as a whole or not at all. Others go mapping by mapping.
 fn is_whole(operation: &Operation) -> bool {
     match operation {
-        Operation::Call(call) => {
-            matches!(call, Call::Mmap { .. } | Call::Munmap { .. } | Call::Mincore { .. })
-        }
-        Operation::Map(_) | Operation::Share { .. } | Operation::Look { .. } => true,
+        // Linux splits or unmaps what is in the way of a fixed mapping before it commits the pages.
+        Operation::Call(Call::Mmap { flags, .. }) => !flags.contains(MapFlags::FIXED),
+        Operation::Call(call) => matches!(call, Call::Munmap { .. } | Call::Mincore { .. }),
+        Operation::Map(request) => !matches!(request.place, Place::Fixed(_)),
+        Operation::Share { .. } | Operation::Look { .. } => true,
         Operation::Fork { .. } | Operation::End { .. } => true,
         Operation::Protect { .. } | Operation::Bind { .. } | Operation::Fault { .. } => false,
     }
