@@ -71,7 +71,7 @@ impl Passes {
                 black_box(ready.check(Path::Speculative, |_| ()).expect("it was played before").text());
                 start.elapsed().as_nanos() as f64 / self.events
             });
-            garbage::note(ready.vm());
+            ready.on_cpu(garbage::note);
             result
         })
     }
