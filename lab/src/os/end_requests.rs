@@ -12,8 +12,8 @@ use std::time::Duration;
 /// The signals that are told.
 const ASKS: [c_int; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGINT];
 
-/// The descriptor that the handler writes to; -1 for none. It is never closed: a handler on another thread may
-/// be about to use it.
+/// The descriptor that the handler writes to; -1 for none. It is never closed: a handler on another thread
+/// may be about to use it.
 static TOLD: AtomicI32 = AtomicI32::new(-1);
 
 /// While this is there, SIGTERM, SIGHUP, SIGQUIT and SIGINT do not end this process but are told to
@@ -129,8 +129,8 @@ extern "C" fn told(signal: c_int, info: *const libc::siginfo_t, _context: *const
     tell(TOLD.load(SeqCst), signal as u8);
 }
 
-/// Writes a byte, without a word where that fails: as many signals wait then as a pipe holds. Keeps errno, for
-/// the code that a handler interrupts.
+/// Writes a byte, without a word where that fails: as many signals wait then as a pipe holds. Keeps errno,
+/// for the code that a handler interrupts.
 fn tell(descriptor: c_int, byte: u8) {
     // SAFETY: `write` is async-signal-safe and reads one byte of ours; errno is this thread's own.
     unsafe {

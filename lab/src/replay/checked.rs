@@ -42,9 +42,10 @@ impl<'a> CheckedReplay<'a> {
         Ok(result)
     }
 
-    /// The library that replays.
-    pub fn vm(&self) -> &Vm<'a, ReplayMachine> {
-        self.vm
+    /// Runs `f` with the library that replays, on a CPU of its machine.
+    pub fn on_cpu<R>(&self, f: impl FnOnce(&Vm<'a, ReplayMachine>) -> R) -> R {
+        let _cpu = self.machine.enter(CpuId(0));
+        f(self.vm)
     }
 
     /// Replays every life, compares everything, and looks for damage.

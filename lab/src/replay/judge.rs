@@ -84,8 +84,8 @@ impl Checker<'_> {
     }
 
     /// Whether the last things that the thread did before were faults in the kernel, one of the page among
-    /// them: it was taken while faults were disabled and refused, and is taken again where the kernel may wait,
-    /// which touches each page at its first byte.
+    /// them: it was taken while faults were disabled and refused, and is taken again where the kernel may
+    /// wait, which touches each page at its first byte.
     fn is_retry(&self, event: &Event, fault: &Fault) -> bool {
         let page = VirtAddr(fault.address).vpn();
         let faulted = self.kernel_faults.get(&event.tid);

@@ -188,8 +188,8 @@ impl<'a, 'v> Player<'a, 'v> {
         self.space.map(&MapRequest { place, flags, ..MapRequest::anonymous(start - new) }).ok().map(drop)
     }
 
-    /// The last mapping that ends at or below the address, not far from it; the first that ends above, and where the pieces
-    /// end that follow on it with the same flags.
+    /// The last mapping that ends at or below the address, not far from it; the first that ends above, and
+    /// where the pieces end that follow on it with the same flags.
     fn around(&self, addr: VirtAddr) -> Option<(Option<VmaAttributes>, VmaAttributes, u64)> {
         let above = self.first_above(addr)?;
         let mut end = above.range.end.addr().0;

@@ -109,8 +109,8 @@ impl Player<'_, '_> {
         self.space.refuse_huge_pages(refusal);
     }
 
-    /// The offset of the next table of leaves, where one begins at the offset that has no entry. The entries of
-    /// shared memory do not say which pages it has.
+    /// The offset of the next table of leaves, where one begins at the offset that has no entry. The entries
+    /// of shared memory do not say which pages it has.
     fn next_table(&self, vma: &VmaAttributes, from: u64, offset: u64) -> Option<u64> {
         let table = PageSize::Huge.bytes();
         let begins = offset == 0 || (from + offset).is_multiple_of(table);

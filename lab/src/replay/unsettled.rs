@@ -89,8 +89,8 @@ impl Unsettled {
         }
     }
 
-    /// When the fault of the event at this index was over at the latest: its thread did something else. The end
-    /// of time where one thread is alone.
+    /// When the fault of the event at this index was over at the latest: its thread did something else. The
+    /// end of time where one thread is alone.
     pub fn end_of_fault_ns(&self, at: usize, event: &Event) -> u64 {
         self.over_ns.get(at).copied().unwrap_or(u64::MAX).max(event.time_ns)
     }

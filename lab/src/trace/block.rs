@@ -212,8 +212,8 @@ impl<R: Read> BlockReader<R> {
 /// What is said of a trace of a later version.
 fn newer_text(version: u32) -> String {
     format!(
-        "the trace has format version {version}, and this program reads versions up to {VERSION}: read it with \
-         the interleaf that recorded it, or a later one"
+        "the trace has format version {version}, and this program reads versions up to {VERSION}: read it \
+         with the interleaf that recorded it, or a later one"
     )
 }
 

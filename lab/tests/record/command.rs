@@ -183,7 +183,6 @@ fn a_recording_that_is_asked_to_end_keeps_what_it_has() {
         return;
     }
     for (signal, number) in [("TERM", 15), ("HUP", 1), ("INT", 2)] {
-        // A shell in the background ignores SIGINT, and has its children ignore it: so does this one, at first.
         let report = ended_by(signal, "trap 'exit 3' TERM HUP INT; sleep 60 &");
         assert_eq!((report["stopped_by"].as_i64(), report["status"].as_i64()), (Some(number), Some(3 << 8)));
     }

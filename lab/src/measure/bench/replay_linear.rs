@@ -42,10 +42,9 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         let figure = figure.and_then(|figure| figure).map_err(Failure::usage)?;
         Ok::<_, Failure>(figure.with_bar(Bar::AtMost(1.5)))
     };
-    Ok(vec![
-        figure("replay.linear_loops", made::loops)?,
-        figure("replay.linear_living", made::beside_living)?,
-    ])
+    let both: [(_, fn(usize) -> Made); 2] =
+        [("replay.linear_loops", made::loops), ("replay.linear_living", made::beside_living)];
+    both.into_iter().filter(|(name, _)| options.wants(name)).map(|(name, make)| figure(name, make)).collect()
 }
 
 /// A trace, and every pass over it.
@@ -71,7 +70,7 @@ impl Passes {
                 black_box(ready.check(Path::Speculative, |_| ()).expect("it was played before").text());
                 start.elapsed().as_nanos() as f64 / self.events
             });
-            garbage::note(ready.vm());
+            ready.on_cpu(garbage::note);
             result
         })
     }
