@@ -155,8 +155,8 @@ pub fn yield_now() {
     cpu::with_interrupts_off(|off| switch_away(off, true));
 }
 
-/// A reschedule is due: runs another ready thread, if there is one and it may have the CPU now. Never inlined: each
-/// drop of a guard has a call of it.
+/// A reschedule is due: runs another ready thread, if there is one and it may have the CPU now. Never
+/// inlined: each drop of a guard has a call of it.
 #[inline(never)]
 pub fn preempt() {
     if percpu::thread().is_idle_priority.load(Relaxed) && percpu::this().spares_helper() {

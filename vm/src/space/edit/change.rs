@@ -101,8 +101,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 }
 
-/// Replaces the mappings of `old`, with memory from `reserve` if there is one. Called from several places, and
-/// never inlined: mmap and munmap have copies of their own of what replaces.
+/// Replaces the mappings of `old`, with memory from `reserve` if there is one. Called from several places,
+/// and never inlined: mmap and munmap have copies of their own of what replaces.
 #[inline(never)]
 fn replace_from<'v, M: Machine>(
     reserve: Option<&Reserve<'_, 'v, M>>,
