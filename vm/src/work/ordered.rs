@@ -18,7 +18,7 @@
 //! under way and for serial parts, which belong to their CPUs.
 
 use super::Spent;
-use super::dispatch::{Dispatch, Helpers, Progress, Visit, Work};
+use super::dispatch::{Dispatch, Helpers, Visit, VisitEnd, Work};
 use super::partition::MAX_NS;
 use super::pool::WorkerPool;
 use super::ring::Ring;
@@ -296,17 +296,17 @@ where
     P: Fn(&mut T) + Sync,
     S: Fn(T) + Sync,
 {
-    fn visit(&self, visit: &Visit<'_, C>) -> Progress {
+    fn visit(&self, visit: &Visit<'_, C>) -> VisitEnd {
         let me = visit.cpu();
         loop {
             let is_parallel = self.ring.lock().parallel.contains(me);
             if self.one_serial(Some(me)) {
                 self.notify_turn();
             } else if !is_parallel || !self.one_parallel() {
-                return Progress::Exhausted;
+                return VisitEnd::Exhausted;
             }
             if visit.must_leave() || C::now_ns().saturating_sub(visit.began_ns) > MAX_NS {
-                return Progress::Paused;
+                return VisitEnd::Paused;
             }
             C::relax();
         }

@@ -2,7 +2,7 @@
 
 use super::broken_off::BrokenOff;
 use super::deque::{NodeDeques, Side};
-use super::dispatch::{Dispatch, Progress, Visit, Work};
+use super::dispatch::{Dispatch, Visit, VisitEnd, Work};
 use super::job::{Chunk, Failed, Job};
 use super::partition::{self, MAX_NS, Partition};
 use crate::machine::Cpu;
@@ -96,7 +96,7 @@ impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, 
     }
 
     /// Does chunks until all grains have begun, or `pause`, given the time after a chunk, returns true.
-    fn work(&self, worker: u32, (deque, side): (usize, Side), pause: impl Fn(u64) -> bool) -> Progress {
+    fn work(&self, worker: u32, (deque, side): (usize, Side), pause: impl Fn(u64) -> bool) -> VisitEnd {
         let (mut taken, mut began_ns) = (0u32, C::now_ns());
         while !self.is_stopped() {
             let wanted = |have| {
@@ -114,10 +114,10 @@ impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, 
             self.learn(grains.len() as u32, now_ns.saturating_sub(began_ns));
             began_ns = now_ns;
             if pause(now_ns) {
-                return Progress::Paused;
+                return VisitEnd::Paused;
             }
         }
-        Progress::Exhausted
+        VisitEnd::Exhausted
     }
 
     /// Adapts the pace to a chunk of `done` grains that took `took_ns`.
@@ -184,7 +184,7 @@ impl<W, E, C: Cpu> Drop for JobRun<'_, W, E, C> {
 }
 
 impl<W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> Work<C> for JobRun<'_, W, E, C> {
-    fn visit(&self, visit: &Visit<'_, C>) -> Progress {
+    fn visit(&self, visit: &Visit<'_, C>) -> VisitEnd {
         let (number, until_ns) = (visit.cpu().0 + 1, visit.began_ns.saturating_add(MAX_NS));
         let deque = self.deques.of_node(visit.node());
         self.work(number, (deque, Side::Back), |now_ns| now_ns > until_ns || visit.must_leave())

@@ -42,7 +42,7 @@ pub(super) enum WalkEnd {
 }
 
 /// The next spaces on the way.
-struct Few {
+struct NextSpaces {
     spaces: [SpaceId; FEW],
     len: usize,
     /// `None`: the walk has ended.
@@ -51,10 +51,10 @@ struct Few {
 
 impl<M: Machine> AnonNodes<'_, M> {
     /// The spaces of the next few nodes. Locks the tree for that.
-    fn next_few<'v>(&self, vm: &Vm<'v, M>, place: TreePlace, birth: Birth) -> Result<Few, PlaceLost> {
+    fn next_few<'v>(&self, vm: &Vm<'v, M>, place: TreePlace, birth: Birth) -> Result<NextSpaces, PlaceLost> {
         let reading = vm.rcu.read();
         let tree = self.lock(place.node(), &reading).ok_or(PlaceLost)?;
-        let mut few = Few { spaces: [SpaceId(0); FEW], len: 0, next: Some(place) };
+        let mut few = NextSpaces { spaces: [SpaceId(0); FEW], len: 0, next: Some(place) };
         for _ in 0..STEPS {
             let Some(place) = few.next.filter(|_| few.len < FEW) else { break };
             let (space, next) = tree.next(place, birth.node)?;

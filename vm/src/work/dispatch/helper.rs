@@ -3,7 +3,7 @@
 
 use super::Dispatch;
 use super::expedited::Expedited;
-use super::work_slot::{Progress, Visit, WorkSlot};
+use super::work_slot::{Visit, VisitEnd, WorkSlot};
 use super::worker_slot::{BUSY, WorkerSlot};
 use crate::machine::Cpu;
 use crate::sync::atomic::{Ordering::*, fence};
@@ -47,7 +47,7 @@ impl<C: Cpu> Helper<'_, C> {
             } else {
                 polls = if visited.is_none() { polls + 1 } else { 0 };
             }
-            if visited != Some(Progress::Exhausted) {
+            if visited != Some(VisitEnd::Exhausted) {
                 C::yield_now();
             }
         }
@@ -58,13 +58,13 @@ impl<C: Cpu> Helper<'_, C> {
         self.dispatch.slot(self.worker.assigned.load(Relaxed)).join(self.worker, true)
     }
 
-    fn visit_assigned(&self) -> Option<Progress> {
+    fn visit_assigned(&self) -> Option<VisitEnd> {
         let visit = self.join_assigned()?;
         let progress = visit.item.work.visit(&visit);
         if mutant!("dispatch.notification-dropped") {
             self.worker.take_notification();
         }
-        if progress == Progress::Paused {
+        if progress == VisitEnd::Paused {
             // Visits again without a notification of the caller's.
             self.worker.notify();
         }
@@ -81,7 +81,7 @@ impl<C: Cpu> Helper<'_, C> {
     }
 
     /// Visits the item of `slot`, unless there is no room any more, or the helper is reserved.
-    fn visit(&self, slot: &WorkSlot<C>) -> Option<Progress> {
+    fn visit(&self, slot: &WorkSlot<C>) -> Option<VisitEnd> {
         let Self { dispatch, worker } = *self;
         // From before the visit begins until after it has ended: its caller waits for it.
         let is_expedited = !mutant!("dispatch.visit-not-expedited");
@@ -95,7 +95,7 @@ impl<C: Cpu> Helper<'_, C> {
             dispatch.notify_for_published(worker.cpu);
         }
         let progress = visit.item.work.visit(&visit);
-        visit.is_drained = progress == Progress::Exhausted;
+        visit.is_drained = progress == VisitEnd::Exhausted;
         Some(progress)
     }
 

@@ -24,7 +24,7 @@ mod tests;
 mod work_slot;
 mod worker_slot;
 
-pub use work_slot::{Helpers, Progress, Visit, Work};
+pub use work_slot::{Helpers, Visit, VisitEnd, Work};
 
 use super::Spent;
 use super::broken_off::Note;

@@ -17,7 +17,7 @@ pub(super) const NR_SLOTS: u32 = 64;
 pub trait Work<C: Cpu>: Sync {
     /// Does a part of the work, as a helper, which is expedited meanwhile. Returns after a bounded time, so
     /// that other threads get the CPU.
-    fn visit(&self, visit: &Visit<'_, C>) -> Progress;
+    fn visit(&self, visit: &Visit<'_, C>) -> VisitEnd;
 
     /// Called when the reserved worker of `cpu` leaves, dismissed or by a panic.
     fn detach(&self, _cpu: CpuId) {}
@@ -25,7 +25,7 @@ pub trait Work<C: Cpu>: Sync {
 
 /// How a visit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum VisitEnd {
     /// There is more to do: the helper visits again after other threads had the CPU.
     Paused,
     /// The helper finds no more work to begin.

@@ -12,9 +12,9 @@ use std::thread;
 struct Visited(Count);
 
 impl Work<TestCpu> for Visited {
-    fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
+    fn visit(&self, _: &Visit<'_, TestCpu>) -> VisitEnd {
         self.0.fetch_add(1, SeqCst);
-        Progress::Paused
+        VisitEnd::Paused
     }
 }
 

@@ -110,14 +110,14 @@ fn fresh<T>(value: &'static T) -> &'static T {
 }
 
 impl Work<TestCpu> for Counted {
-    fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
+    fn visit(&self, _: &Visit<'_, TestCpu>) -> VisitEnd {
         // SAFETY: one helper at a time, and the caller is not there meanwhile: what loom is here to check.
         let visits = self.visits.with_mut(|visits| unsafe {
             *visits += 1;
             *visits
         });
         assert!(visits < OVER, "a visit to work that is closed");
-        if visits <= self.pauses { Progress::Paused } else { Progress::Exhausted }
+        if visits <= self.pauses { VisitEnd::Paused } else { VisitEnd::Exhausted }
     }
 
     fn detach(&self, _: CpuId) {
@@ -199,9 +199,9 @@ impl Meeting {
 }
 
 impl Work<TestCpu> for Meeting {
-    fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
+    fn visit(&self, _: &Visit<'_, TestCpu>) -> VisitEnd {
         self.come();
-        Progress::Exhausted
+        VisitEnd::Exhausted
     }
 }
 
@@ -258,12 +258,12 @@ struct Blocking<'d> {
 }
 
 impl Work<TestCpu> for Blocking<'_> {
-    fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
+    fn visit(&self, _: &Visit<'_, TestCpu>) -> VisitEnd {
         self.step.store(1, Release);
         while self.step.load(Acquire) < 2 || nr_parked(self.dispatch) < 1 {
             thread::yield_now();
         }
-        Progress::Exhausted
+        VisitEnd::Exhausted
     }
 }
 
@@ -363,12 +363,12 @@ fn loom_a_worker_that_is_notified_visits_again() {
         done: AtomicU32<TestCpu>,
     }
     impl Work<TestCpu> for Pieces {
-        fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
+        fn visit(&self, _: &Visit<'_, TestCpu>) -> VisitEnd {
             while self.done.load(Relaxed) < self.submitted.load(Acquire) {
                 self.done.fetch_add(1, AcqRel);
                 self.done.wake(1);
             }
-            Progress::Exhausted
+            VisitEnd::Exhausted
         }
     }
     run_model(2, || {

@@ -50,8 +50,8 @@ fn a_helper_joins_only_where_its_cpu_is_in_the_set() {
 struct Nothing;
 
 impl Work<TestCpu> for Nothing {
-    fn visit(&self, _: &Visit<'_, TestCpu>) -> Progress {
-        Progress::Exhausted
+    fn visit(&self, _: &Visit<'_, TestCpu>) -> VisitEnd {
+        VisitEnd::Exhausted
     }
 }
 
