@@ -1,7 +1,7 @@
 //! What is done for a call: the library's own, the nearest that it has, or nothing.
 
 use super::refusals::granted_refusal;
-use super::step::{Act, STAND_IN, Way, round_up};
+use super::step::{Act, STAND_IN, Way, round_up, stand_in_flags};
 use super::unbuilt::GUARD_INSTALL;
 use crate::trace::{Call, Sys};
 use interleaf::space::{MapRequest, Place, Sharing};
@@ -37,7 +37,7 @@ pub fn act(call: &Call, result: i64) -> (Act, Way) {
         Sys::Mmap if is_anonymous(fourth) => map_anonymous(call, result),
         // What Linux found wrong with the file cannot be found here.
         Sys::Mmap if failed => (Act::Nothing, Way::Left),
-        Sys::Mmap => (Act::StandIn(stand_in(call)), Way::StandIn),
+        Sys::Mmap => (Act::StandIn(stand_in(call, result)), Way::StandIn),
         Sys::MapShadowStack if !failed => {
             let place = Place::Fixed(VirtAddr(result as u64));
             (Act::StandIn(MapRequest { place, ..MapRequest::anonymous(len) }), Way::Imposed)
@@ -121,15 +121,14 @@ fn map_anonymous(call: &Call, result: i64) -> (Act, Way) {
     (Act::StandIn(MapRequest { place, ..request }), Way::Imposed)
 }
 
-fn stand_in(call: &Call) -> MapRequest {
-    let [addr, len_bytes, prot, flags, ..] = call.args;
+fn stand_in(call: &Call, result: i64) -> MapRequest {
+    let [addr, len_bytes, prot, flags, _, offset] = call.args;
     let (request, _) = map_request(addr, len_bytes, prot as u32, flags as u32);
     let private = MapFlags::from_bits_retain(flags as u32) & MapFlags::TYPE == MapFlags::PRIVATE;
     let sharing = if private { Sharing::Private } else { Sharing::Shared };
     let access = request.flags & VmaFlags::ACCESS;
-    // Memory of a file has no huge pages of its own.
-    let stands_in = STAND_IN | VmaFlags::NORESERVE | VmaFlags::NO_HUGE_PAGE;
-    MapRequest { flags: access | stands_in, sharing, ..request }
+    let flags = access | stand_in_flags((result as u64).wrapping_sub(offset));
+    MapRequest { flags, sharing, ..request }
 }
 
 /// Shared memory in the place of a System V segment, at `at` or, where that is 0, anywhere.

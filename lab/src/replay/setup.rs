@@ -3,7 +3,7 @@
 use super::huge_setting::HugeSetting;
 use super::life::{Family, Life};
 use super::memory_need::{self, frames_at_once};
-use super::step::{STAND_IN, Steps};
+use super::step::{Steps, stand_in_flags};
 use crate::machine::host::Host;
 use crate::machine::soft::boot_map;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
@@ -149,7 +149,7 @@ fn request(mapping: &Mapping) -> MapRequest {
     flags |= if is_anonymous(mapping) {
         said_flags(mapping) - VmaFlags::ACCOUNT
     } else {
-        STAND_IN | VmaFlags::NORESERVE | VmaFlags::NO_HUGE_PAGE
+        stand_in_flags(mapping.start.wrapping_sub(mapping.offset))
     };
     MapRequest {
         place: Place::FixedNoReplace(VirtAddr(mapping.start)),

@@ -126,6 +126,15 @@ pub enum Act {
 /// Marks a stand-in, so that it is not joined with anonymous memory beside it.
 pub const STAND_IN: VmaFlags = VmaFlags::DONT_DUMP;
 
+/// Flags of a stand-in for a file of which offset 0 is, or would be, mapped at `origin`: no huge pages, no
+/// commitment. Linux joins neighbours of a file where its offsets go on; so that the limit on mappings is met
+/// when it was for Linux, stand-ins of other origins differ in flags that mean nothing here, most of them.
+pub fn stand_in_flags(origin: u64) -> VmaFlags {
+    let colours = [VmaFlags::empty(), VmaFlags::SEQUENTIAL_READ, VmaFlags::RANDOM_READ];
+    let colour = colours[(origin / 4096 % colours.len() as u64) as usize];
+    STAND_IN | VmaFlags::NORESERVE | VmaFlags::NO_HUGE_PAGE | colour
+}
+
 /// The steps of a life.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {

@@ -169,3 +169,26 @@ fn with_huge_pages_all_that_is_mapped_around_a_page_counts() {
     let pages = pages.with_huge_pages(interleaf::vma::HugePolicy::Always).unwrap();
     assert!(pages.memory_bytes() / MIB <= BESIDE_MIB + 4, "{}", pages.memory_bytes() / MIB);
 }
+
+/// Linux keeps neighbours apart that are of different files, or of offsets that do not go on.
+#[test]
+fn files_side_by_side_count_as_linux_counts_them() {
+    let at = TOP - 0x1000 - 0x3000;
+    let file = |start, inode, offset| Mapping { inode, offset, ..mapping(start, 1, "r--p", "/lib/y", "rd") };
+    let mut header = header();
+    header
+        .image
+        .mappings
+        .splice(1..1, [file(0x50_0000, 7, 0), file(0x50_1000, 7, 0x5000), file(0x50_2000, 8, 0x1000)]);
+    let count = header.image.mappings.len();
+    header.host.settings.push(("/proc/sys/vm/max_map_count".into(), (count + 2).to_string()));
+    let split = call(Sys::Mprotect, [at + 0x1000, 0x1000, 1, 0, 0, 0], -12);
+    let report = |header: &Header| {
+        let events = vec![mmap(at, 0x3000, 0x22), split.clone()];
+        Replay::of(header.clone(), events).unwrap().check(Path::Speculative, |_| ()).unwrap()
+    };
+    assert!(report(&header).differences.is_empty(), "{}", report(&header).text());
+    // Those of one file whose offsets go on are one.
+    header.image.mappings[2].offset = 0x1000;
+    assert_eq!(report(&header).count_of(DifferenceKind::Answer), 1);
+}

@@ -42,9 +42,14 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         let figure = figure.and_then(|figure| figure).map_err(Failure::usage)?;
         Ok::<_, Failure>(figure.with_bar(Bar::AtMost(1.5)))
     };
-    let both: [(_, fn(usize) -> Made); 2] =
-        [("replay.linear_loops", made::loops), ("replay.linear_living", made::beside_living)];
-    both.into_iter().filter(|(name, _)| options.wants(name)).map(|(name, make)| figure(name, make)).collect()
+    let mut figures = Vec::new();
+    if options.wants("replay.linear_loops") {
+        figures.push(figure("replay.linear_loops", made::loops)?);
+    }
+    if options.wants("replay.linear_living") {
+        figures.push(figure("replay.linear_living", made::beside_living)?);
+    }
+    Ok(figures)
 }
 
 /// A trace, and every pass over it.
