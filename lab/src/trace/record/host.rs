@@ -77,7 +77,7 @@ pub fn cpus_online() -> Vec<u32> {
 /// More CPUs than a machine has.
 const CPUS_MOST: usize = 1 << 16;
 
-/// Reads `0-3,8`; at most [`CPUS_MOST`] numbers.
+/// Reads `0-3,8`; at most `CPUS_MOST` numbers.
 pub fn parse_list(list: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
