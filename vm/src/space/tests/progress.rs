@@ -41,7 +41,7 @@ fn ended<R: Send + 'static>(
     space: &'static Space<'static>,
     call: impl FnOnce(&'static Space<'static>) -> R + Send + 'static,
 ) -> R {
-    let result = ends_in(10, move || {
+    let result = ends_in(120, move || {
         space.vm().machine().run_as(1);
         call(space)
     });

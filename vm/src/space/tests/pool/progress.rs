@@ -55,7 +55,7 @@ fn beside_a_reference_to_what_is_restored(
 #[test]
 fn a_fault_ends_beside_a_reference_to_the_page_that_was_to_come_back() {
     let space = beside_a_reference_to_what_is_restored(|machine, space| {
-        let faulted = ends_in(5, move || {
+        let faulted = ends_in(120, move || {
             machine.run_as(2);
             (fault(space, 0, Access::Write), space.take_back_pool_page(at(0), |_| Some(space)))
         });
