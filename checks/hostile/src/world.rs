@@ -54,7 +54,7 @@ pub fn with_vm<R>(f: impl FnOnce(&Lab, &Vm<'_, Lab>) -> R) -> R {
 pub fn must_work(machine: &Lab, vm: &Vm<'_, Lab>) {
     let before = vm.memory().check().expect("frames add up").allocated;
     {
-        let layout = Layout::linux::<X86_64>();
+        let layout = Layout::linux::<X86_64>().overcommit();
         let space = AddressSpace::new(vm, layout, Path::Speculative).expect("memory for a space");
         let _running = space.activate(None);
         use_pages(machine, &space);

@@ -16,7 +16,8 @@ use std::mem::forget;
 use std::ops::ControlFlow;
 
 fn new_space<'v>(vm: &'v Vm<'v, Lab>) -> AddressSpace<'v, Lab> {
-    AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory for a space")
+    AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .expect("memory for a space")
 }
 
 /// Calls every function of handles and their registry.

@@ -203,7 +203,8 @@ fn walks<'m>(tree: &PageTable<'m, Lab>, other: &PageTable<'m, Lab>, rcus: [&Rcu<
 }
 
 fn space<'v>(vm: &'v Vm<'v, Lab>) -> AddressSpace<'v, Lab> {
-    AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory for a space")
+    AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .expect("memory for a space")
 }
 
 /// Edits of a space's table that the space knows nothing of: what they map may be lost, and its memory with

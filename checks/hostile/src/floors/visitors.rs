@@ -30,7 +30,8 @@ pub fn run() {
 }
 
 fn new_space<'v>(vm: &'v Vm<'v, Lab>) -> Space<'v> {
-    AddressSpace::new(vm, Layout::linux::<X86_64>(), Path::Speculative).expect("memory for a space")
+    AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
+        .expect("memory for a space")
 }
 
 fn touched(space: &Space<'_>) -> VirtAddr {
