@@ -45,7 +45,9 @@ fn look_at(change: Option<Change>) {
         let puts = called!(Change::puts => change.puts().count());
         assert_eq!(puts, call!(Change::nr_puts, change));
         assert!(call!(Change::nr_removes, change) <= Some(3));
-        call!(Change::changed, change);
+        if let Some(vma) = call!(Change::changed, change).flatten() {
+            call!(Change::part_of, change, &vma);
+        }
     }
     let wrong = Change { changed: usize::MAX, ..nothing };
     call!(Change::changed, &wrong);

@@ -150,6 +150,7 @@ fn layouts(_: &Lab, vm: &Vm<'_, Lab>) {
     called!(Layout::linux => Layout::linux::<Aarch64>());
     called!(Layout::linux => Layout::linux::<Sv39>());
     called!(Layout::linux => Layout::linux::<Ept>());
+    called!(Layout::overcommit => Layout::linux::<Aarch64>().overcommit());
     let usual =
         call!(VirtAddr::vpn, VirtAddr(0)).map(|_| called!(Layout::linux => Layout::linux::<X86_64>()));
     let usual = usual.flatten().expect("a layout");
@@ -252,6 +253,7 @@ fn inspection(space: &Space<'_>) {
     for page in odd::vpns().chain([base.vpn()]) {
         call!(AddressSpace::resident_frame, space, page);
         call!(AddressSpace::vma_at, space, page.addr());
+        call!(AddressSpace::first_vma_in, space, VpnRange { start: page, end: base.vpn() });
         call!(AddressSpace::vma_at, space, VirtAddr(page.0));
         for len in NUMBERS {
             call!(AddressSpace::is_any_mapped, space, page.addr(), len);
