@@ -25,7 +25,7 @@ pub struct Run {
     pub took: Duration,
 }
 
-/// Who prints.
+/// The source of a line of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Console {
     /// The program in ring 3.

@@ -1,7 +1,7 @@
 //! Retries at a page: a fault, a pin or a copy that meets another CPU's step, and tries again.
 //!
 //! What has changed between two rounds is found by looking at what the next round is going to meet. The look
-//! locks the entry's table: who puts a marker there for a while holds that lock as long, so the wait for the
+//! locks the entry's table: a writer that puts a marker there holds that lock as long, so the wait for the
 //! lock is the wait for its end.
 
 use super::AddressSpace;
@@ -19,7 +19,7 @@ pub(in crate::space) struct PageRetry {
 }
 
 /// What a round meets. Of two that are equal the second says that no other party has made a step in between:
-/// writers replace mappings, whoever clears a leaf flushes, and whoever installs one changes the entry.
+/// writers replace mappings, a zap of a leaf flushes, and an install changes the entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Sight {
     /// The mapping, and whether it is live.

@@ -29,7 +29,7 @@ impl<'m, M: Machine> TakingBack<'m, M> {
         Some(Self { memory, size, begun: state.begun, was_alone })
     }
 
-    /// Whether somebody has a reference to the page, which the caller has one to, and is no call of the
+    /// Whether the page has another reference than the caller's, one that is not held by a call of the
     /// library that copies a page or takes one back: all of these put theirs soon.
     pub fn is_kept_by_others(&self, page: &FrameRef<'_, M>) -> bool {
         let meta = self.memory.meta_of(page.pfn());

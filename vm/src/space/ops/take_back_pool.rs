@@ -34,7 +34,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Takes the huge page that holds `addr`, which this space shares with children, from these, where a huge
     /// page was set aside for it. Called where a store, or a pin, has found the pool empty
     /// ([`FaultError::PoolEmpty`](crate::space::FaultError::PoolEmpty)). Returns whether it is to be tried
-    /// again; `false` where the error stands: nothing was set aside for the page, or somebody keeps a
+    /// again; `false` where the error stands: nothing was set aside for the page, or a caller keeps a
     /// reference to it, which no child could give up. Each `true` has its reason: a child has lost the page,
     /// or another call was beside this one. Spaces are found by `hold`, as by
     /// [`Vm::rmap_walk`](crate::space::Vm::rmap_walk). (Linux: `unmap_ref_private`, which stores in place

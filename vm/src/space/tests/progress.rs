@@ -88,7 +88,7 @@ fn calls_end_at_a_marker_at_which_no_call_is_working() {
     }
 }
 
-/// The cursor of a fork that is not under way: whoever waits for its end finds no writer.
+/// The cursor of a fork that is not under way: a wait for its end finds no writer.
 #[test]
 fn a_store_ends_behind_the_cursor_of_a_fork_that_does_not_go_on() {
     for path in [Path::Speculative, Path::Locked] {
