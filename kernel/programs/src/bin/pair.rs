@@ -28,7 +28,7 @@ fn begin(args: Args) -> u8 {
     let faults = args.number(1, 1_000).next_multiple_of(TURN);
     holds!(faults < APART / 2, "at most {} faults", APART / 2);
     FAULTS.store(faults as u64, Ordering::Relaxed);
-    REGION.set(granted("mmap", Region::map(2 * APART, Rights::WRITE)));
+    REGION.set(granted("mmap", Region::map_uncommitted(2 * APART, Rights::WRITE)));
     let other = granted("clone", sys::spawn(take_turns, 1));
     take_turns(0);
     other.join();

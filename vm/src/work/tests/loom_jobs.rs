@@ -3,7 +3,7 @@
 //! no wake-up is lost.
 
 use crate::machine::Cpu;
-use crate::machine::testing::{TestCpu, TestMachine};
+use crate::machine::testing::{TestCpu, TestMachine, with_leaked};
 use crate::sync::testing::thread;
 use crate::sync::testing::{Heap, run_model};
 use crate::units::{CpuId, CpuMask, NodeId};
@@ -68,23 +68,24 @@ fn loom_two_workers_without_grains_steal_each_grain_once() {
 
 /// A pool with one helper, on CPU 1, while `f` runs on CPU 0.
 fn with_helper(f: impl FnOnce(&WorkerPool<'static, TestMachine>)) {
-    let machine = TestMachine::leaked(1, 2);
-    machine.run_as(0);
-    let workers = WorkerPool::spawn(machine, &mut Heap).unwrap();
-    workers.set_poll_limit(PollLimit::NONE);
-    workers.set_max_helpers(1);
-    workers.set_max_helpers_on(NodeId(0), 1);
-    assert!(!workers.has_helper_racy(CpuId(1)));
-    let helper = thread::spawn(|| {
-        machine.run_as(1);
-        machine.run_helper();
+    with_leaked(TestMachine::with_cpus(1, 2), |machine| {
+        machine.run_as(0);
+        let workers = WorkerPool::spawn(machine, &mut Heap).unwrap();
+        workers.set_poll_limit(PollLimit::NONE);
+        workers.set_max_helpers(1);
+        workers.set_max_helpers_on(NodeId(0), 1);
+        assert!(!workers.has_helper_racy(CpuId(1)));
+        let helper = thread::spawn(|| {
+            machine.run_as(1);
+            machine.run_helper();
+        });
+        while !workers.has_helper_racy(CpuId(1)) {
+            thread::yield_now();
+        }
+        f(&workers);
+        drop(workers);
+        helper.join().unwrap();
     });
-    while !workers.has_helper_racy(CpuId(1)) {
-        thread::yield_now();
-    }
-    f(&workers);
-    drop(workers);
-    helper.join().unwrap();
 }
 
 /// Units are done once if all is well, and exactly what was done is undone if the second unit fails.

@@ -97,6 +97,10 @@ fn one_execution(
     // Counted, and not recounted: each word that is looked at before there are threads is one of the model's.
     allocated.set(space.vm().memory().stats().allocated());
     (pair.before)(space);
+    // Checkers look at what a CPU has cached: a word that is a step of the model, so it must be there before.
+    for cpu in [0, 1] {
+        machine.cached(cpu, START);
+    }
     refill_zeros();
     let run = move |cpu: usize| {
         let running = space.activate(None);
