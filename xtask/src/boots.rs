@@ -188,7 +188,8 @@ fn build(root: &Path, packages: &[&str]) -> Result<PathBuf, String> {
 /// The command, built.
 pub fn interleaf(root: &Path) -> Result<PathBuf, String> {
     let mut build = crate::cargo();
-    succeed(build.args(["build", "--quiet", "--bin", "interleaf"]).current_dir(root))?;
+    build.args(["build", "--quiet", "--profile", "test", "--bin", "interleaf"]);
+    succeed(build.current_dir(root))?;
     Ok(root.join("target/debug/interleaf"))
 }
 

@@ -54,6 +54,11 @@ const SOAKS: &[Soak] = &[
         what: "1 000 seeds of every walker beside every writer, in three formats",
         arguments: "run --release --package interleaf-check -- walkers --seeds 1000",
     },
+    Soak {
+        name: "units",
+        what: "the library's unit tests with all their random cases, of which the tests play a part",
+        arguments: "test --profile fuzz --package interleaf --lib",
+    },
     Soak { name: "mutations", what: "every breakage, each noticed", arguments: "xtask mutate" },
     Soak {
         name: "sweep",
@@ -71,7 +76,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     let (soak, rest) = read(arguments)?;
     let mut cargo = crate::cargo();
     let words: Vec<&str> = soak.arguments.split(' ').chain(rest.iter().copied()).collect();
-    cargo.args(&words).current_dir(root);
+    cargo.args(&words).env("INTERLEAF_WHOLE", "1").current_dir(root);
     println!("{}: {}", soak.name, soak.what);
     println!("command    cargo {}", words.join(" "));
     println!("commit     {}", printed(root, "git", &["describe", "--always", "--dirty"]));

@@ -95,8 +95,8 @@ fn layering() -> Step {
 /// The library's tests, with the mutation points in it and none of them on: the same program plays one of
 /// them in [`one_breakage`].
 fn library_tests() -> Step {
-    let test =
-        cargo(&["test", "--quiet", "--package", "interleaf", "--features", "mutants", "--no-fail-fast"]);
+    let mut test = cargo(&["test", "--quiet", "--package", "interleaf", "--features", "mutants"]);
+    test.args(["--profile", "unit", "--no-fail-fast"]);
     first("tests of the library", Action::Command(test))
 }
 
@@ -174,18 +174,21 @@ fn watched_faults() -> Step {
 }
 
 fn small_benchmarks() -> Step {
-    let bench = cargo(&["run", "--quiet", "--bin", "interleaf", "--", "bench", "--small", "--check"]);
+    let mut bench = cargo(&["run", "--quiet", "--profile", "test", "--bin", "interleaf", "--"]);
+    bench.args(["bench", "--small", "--check"]);
     first("benchmarks, small", Action::Quiet(bench))
 }
 
 /// A minute of random cases, sequences for the host's Linux among them: other ones each time. The seed is
 /// printed, and what fails is reported with its case.
 fn fuzzing() -> Step {
-    let fuzz = cargo(&["run", "--quiet", "--package", "interleaf-check", "--", "fuzz", "--seconds", "60"]);
+    let mut fuzz = cargo(&["run", "--quiet", "--profile", "test", "--package", "interleaf-check", "--"]);
+    fuzz.args(["fuzz", "--seconds", "60"]);
     beside("fuzzers, a minute", Action::Command(fuzz))
 }
 
 fn small_tour() -> Step {
-    let tour = cargo(&["run", "--quiet", "--bin", "interleaf", "--", "tour", "--small"]);
+    let mut tour = cargo(&["run", "--quiet", "--profile", "test", "--bin", "interleaf", "--"]);
+    tour.args(["tour", "--small"]);
     first("tour, small", Action::Quiet(tour))
 }

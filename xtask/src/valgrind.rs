@@ -39,7 +39,17 @@ pub fn run(root: &Path, filters: &[&str]) -> Result<(), String> {
 /// The program of the library's unit tests, built.
 fn build(root: &Path) -> Result<PathBuf, String> {
     let mut cargo = crate::cargo();
-    cargo.args(["test", "--no-run", "--color", "never", "--package", "interleaf", "--lib"]);
+    cargo.args([
+        "test",
+        "--no-run",
+        "--color",
+        "never",
+        "--package",
+        "interleaf",
+        "--lib",
+        "--profile",
+        "unit",
+    ]);
     let output = cargo.current_dir(root).output().map_err(|e| format!("{cargo:?}: {e}"))?;
     let printed = String::from_utf8_lossy(&output.stderr);
     let program = executable(&printed).filter(|_| output.status.success());

@@ -34,7 +34,7 @@ pub fn build(package: &str, place: &str, profile: &str) -> Result<PathBuf, Strin
 
 /// Where the files of packages lie that were built with `profile`.
 pub fn folder_of(profile: &str) -> PathBuf {
-    target().join(if profile == "dev" { "debug" } else { profile })
+    target().join(if matches!(profile, "dev" | "test") { "debug" } else { profile })
 }
 
 fn root() -> &'static Path {

@@ -91,7 +91,9 @@ fn build_command(kind: Kind) -> Command {
     let mut cargo = crate::cargo();
     cargo.args(["test", "--no-run", "--color", "never"]);
     match kind {
-        Kind::Unit => cargo.args(["--package", "interleaf", "--lib", "--features", "mutants"]),
+        Kind::Unit => {
+            cargo.args(["--package", "interleaf", "--lib", "--features", "mutants", "--profile", "unit"])
+        }
         Kind::Lab(program) => {
             cargo.args(["--package", "interleaf-check", "--test", program, "--features", "interleaf/mutants"])
         }

@@ -3,6 +3,8 @@
 
 mod barrier;
 mod bytes;
+#[cfg(all(test, not(loom)))]
+mod cases;
 mod cpu;
 #[cfg(all(test, not(loom)))]
 #[path = "tests/defaults.rs"]
@@ -18,6 +20,8 @@ mod record_window;
 mod sleepers;
 mod zeroed_memory;
 
+#[cfg(all(test, not(loom)))]
+pub use cases::cases;
 pub use cpu::TestCpu;
 pub use format::{RememberingFormat, TestFormat, ThreeLevels, TwoLevels};
 #[cfg(loom)]
