@@ -167,10 +167,6 @@ impl Marker {
     }
 }
 
-/// How many leaves of the last level a [contiguous](Format::CONTIGUOUS) group has: 64 KiB. (AArch64 with
-/// granules of 4 KiB; RISC-V's Svnapot has groups of as many, which are encoded otherwise.)
-pub const CONTIGUOUS_LEAVES: usize = 16;
-
 /// The bit layout of one architecture's tables. Implementations are types without values; see
 /// `table::format`.
 ///
@@ -183,8 +179,6 @@ pub const CONTIGUOUS_LEAVES: usize = 16;
 ///    `Rights::WRITE`.
 /// 4. Of a leaf [by table](LeafKind::BY_TABLE) that allows something, the hardware reads a pointer to the
 ///    table in `pfn`, and allows below it no more than the leaf's rights.
-/// 5. No word that decodes as `Absent`, `Marker` or a leaf without rights has the bit `CONTIGUOUS`, and
-///    `encode` sets it in none; `used` keeps it.
 pub trait Format: Sized + 'static {
     /// Name, for reports.
     const NAME: &'static str;
@@ -208,12 +202,6 @@ pub trait Format: Sized + 'static {
     /// all below it, an accessed bit that hardware sets or ignores, and a bit of software's.
     const SHOWS_BY_TABLE: bool = false;
 
-    /// The bit of a leaf of the last level that says: [`CONTIGUOUS_LEAVES`] leaves, from a slot on that is a
-    /// multiple of that, map as many frames that follow each other, aligned too, and allow the same, so a TLB
-    /// may hold one translation for all. All of them have it, or none; accessed and dirty may differ. No
-    /// entry decodes otherwise with it. 0: leaves have no such bit.
-    const CONTIGUOUS: u64 = 0;
-
     /// The word for an entry of `level`.
     fn encode(entry: Entry, level: Level) -> u64;
     /// The entry of a word in a table of `level`. Total: every word has an entry.
@@ -221,13 +209,6 @@ pub trait Format: Sized + 'static {
     /// The word after the hardware's walker has used it for a load or, where `store`, for a store: accessed
     /// and dirty bits set. Used by software walkers.
     fn used(word: u64, store: bool) -> u64;
-
-    /// Whether the word, of an entry of the last level, is one of a group of [contiguous](Self::CONTIGUOUS)
-    /// leaves.
-    #[inline(always)]
-    fn is_contiguous(word: u64) -> bool {
-        word & Self::CONTIGUOUS != 0
-    }
 
     /// The frame of a word that decodes as [`Marker::PendingFree`]. An edit asks for one with each page that
     /// others map too: a format may find it without decoding.

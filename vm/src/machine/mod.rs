@@ -36,5 +36,5 @@ mod word_copy;
 pub use context::{Context, Rank};
 pub use contract::{Callback, Machine, TablePage};
 pub use cpu::{AccessKind, Cpu, Irq};
-pub use format::{CONTIGUOUS_LEAVES, CacheType, Entry, Format, Leaf, LeafKind, Marker};
+pub use format::{CacheType, Entry, Format, Leaf, LeafKind, Marker};
 pub use root_table::RootTable;

@@ -35,14 +35,7 @@
 //! to be exact flushes the pages afterwards; `space::AddressSpace::scan_accessed_and_flush` does.
 //!
 //! So an entry that is not accessed may be cached. No flush is ever left out because a bit is clear.
-//!
-//! # Contiguous leaves
-//!
-//! Of a [group](Format::CONTIGUOUS) the hardware sets the bit in one leaf, whichever it has read. So a scan
-//! takes the bits of all 16 for each, and clears all of them when it comes to the first, whether the range
-//! has them or not. It does not stop inside of a group.
 
-use super::contiguous::group_of;
 use super::entries::visit_entries;
 use super::{EntryRef, PageTable};
 use crate::machine::{Entry, Format, Leaf, Machine};
@@ -92,28 +85,21 @@ pub(crate) fn scan_some<M: Machine>(
     reading: &ReadGuard<'_, M::Cpu>,
     mut visit: impl FnMut(VpnRange, Leaf),
 ) -> Vpn {
-    let (mut left, mut group) = (most, None);
+    let mut left = most;
     visit_entries(tree, range, reading, |found, at| {
-        left = left.saturating_sub(1);
-        let is_contiguous = found.is_contiguous();
+        left -= 1;
         if let Entry::Leaf(leaf) = found.entry()
             && !leaf.rights.is_empty()
         {
             scan.leaves += 1;
-            let used = if is_contiguous {
-                found.clear_accessed_of_group(at, &mut group).then_some(leaf.used(leaf.dirty))
-            } else if leaf.accessed {
-                found.clear_accessed()
-            } else {
-                None
-            };
-            if let Some(leaf) = used {
+            if leaf.accessed
+                && let Some(leaf) = found.clear_accessed()
+            {
                 scan.accessed += 1;
                 visit(pages_of(found.table.level(), at), leaf);
             }
         }
-        let goes_on = left > 0 || is_contiguous && found.slot + 1 < group_of(found.slot).end;
-        if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
 }
 
@@ -123,32 +109,7 @@ fn pages_of(level: Level, page: Vpn) -> VpnRange {
     VpnRange { start, end: start.add(level.entry_pages()) }
 }
 
-/// The group of contiguous leaves that a scan is in: its first page, and whether any of them was accessed.
-type ScannedGroup = Option<(Vpn, bool)>;
-
 impl<M: Machine> EntryRef<'_, '_, M> {
-    /// Whether any leaf of the contiguous group of the entry, which maps `page`, was accessed when the scan
-    /// came to the first of them. Clears the bits of all then.
-    #[cold]
-    #[inline(never)]
-    fn clear_accessed_of_group(&self, page: Vpn, scanned: &mut ScannedGroup) -> bool {
-        let group = group_of(self.slot);
-        let first = Vpn(page.0 - (self.slot - group.start) as u64);
-        if let Some((known, was_accessed)) = *scanned
-            && known == first
-        {
-            return was_accessed;
-        }
-        let mut was_accessed = false;
-        for slot in group {
-            let is_missed = mutant!("contiguous.scan-of-one") && slot != self.slot;
-            let entry = EntryRef { table: self.table, slot, word: self.table.read(slot) };
-            was_accessed |= !is_missed && entry.clear_accessed().is_some();
-        }
-        *scanned = Some((first, was_accessed));
-        was_accessed
-    }
-
     /// Clears the accessed bit of the entry, if it is a leaf that the hardware may use and has it set.
     /// Returns the leaf as it was.
     ///
@@ -166,7 +127,6 @@ impl<M: Machine> EntryRef<'_, '_, M> {
             }
             let dirty = leaf.dirty && !mutant!("accessed.dirty-cleared-too");
             let idle = M::Format::encode(Entry::Leaf(Leaf { accessed: false, dirty, ..leaf }), level);
-            let idle = idle | word & M::Format::CONTIGUOUS;
             if mutant!("accessed.cleared-by-store") {
                 cell.store(idle, Relaxed);
                 return Some(leaf);

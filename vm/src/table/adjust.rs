@@ -4,7 +4,7 @@ use super::{LeafBits, LockedTable};
 use crate::frame::Kind;
 use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Level, Rights};
+use crate::units::Rights;
 
 impl<M: Machine> LockedTable<'_, M> {
     /// Changes a leaf's bits in place, while the hardware may set some. `change` is called with the leaf as
@@ -13,9 +13,7 @@ impl<M: Machine> LockedTable<'_, M> {
     /// page, or of user memory that is not *exclusive*: a write to it copies.
     ///
     /// A leaf of frames that were [given](super::GivenFrames) gets no right that it lacks, and keeps its
-    /// cache type: what it may allow at most is known to whoever has mapped it. One of a
-    /// [contiguous](Format::CONTIGUOUS) group can only become accessed or dirty: it is left as it is where
-    /// anything else should change.
+    /// cache type: what it may allow at most is known to whoever has mapped it.
     pub fn adjust(&mut self, slot: usize, change: impl Fn(Leaf) -> Option<LeafBits>) -> Option<(Leaf, bool)> {
         self.adjust_as_given(slot, |leaf| {
             let bits = change(leaf)?;
@@ -45,11 +43,7 @@ impl<M: Machine> LockedTable<'_, M> {
             if (bits.rights - leaf.rights).contains(Rights::WRITE) && !self.may_be_writable(leaf) {
                 bits.rights -= Rights::WRITE;
             }
-            let hint = word & M::Format::CONTIGUOUS;
-            if level == Level::Pte && hint != 0 && !is_marked_only(leaf, bits) {
-                return None;
-            }
-            Some(M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, leaf.kind)), level) | hint)
+            Some(M::Format::encode(Entry::Leaf(bits.leaf(leaf.pfn, leaf.kind)), level))
         };
         let (old, changed) = if mutant!("table.adjusted-by-store") {
             let old = self.read(slot);
@@ -80,10 +74,4 @@ impl<M: Machine> LockedTable<'_, M> {
         let is_shared = state.kind() == Kind::User && !state.is_exclusive();
         !is_shared || mutant!("table.shared-frame-made-writable")
     }
-}
-
-/// Whether the leaf becomes accessed or dirty with these bits, and nothing else changes.
-fn is_marked_only(leaf: Leaf, bits: LeafBits) -> bool {
-    let marked = LeafBits { accessed: bits.accessed, dirty: bits.dirty, ..LeafBits::of(leaf) };
-    bits == marked && bits.accessed >= leaf.accessed && bits.dirty >= leaf.dirty
 }

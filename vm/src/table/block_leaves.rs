@@ -1,10 +1,8 @@
 //! Several leaves of base pages at once: those of the frames of a block.
 //!
 //! Each frame is one of its own from the start, *exclusive*, and so is each leaf: nothing tells afterwards
-//! that they came together, but that the frames follow each other and are aligned, which a TLB may be told
-//! ([`contiguous`](super::contiguous)).
+//! that they came together, but that the frames follow each other and are aligned.
 
-use super::contiguous::hint_of;
 use super::{LeafBits, LockedTable};
 use crate::frame::FolioParts;
 use crate::machine::{Entry, Format, Machine};
@@ -23,24 +21,16 @@ impl<M: Machine> LockedTable<'_, M> {
     }
 
     /// Maps frames by leaves of the last level in slots that follow each other, from `first` on, and are
-    /// absent. They are no groups of contiguous leaves where a CPU `may_have_cached` a translation of one of
-    /// the pages: it would hold two sizes for it (P9).
+    /// absent.
     ///
     /// # Panics
     /// Where the table is not of the last level or has not as many slots, or the frames are of another
     /// memory.
     #[track_caller]
-    pub(crate) fn install_parts(
-        &mut self,
-        first: usize,
-        parts: FolioParts<'_, M>,
-        bits: LeafBits,
-        may_have_cached: bool,
-    ) {
+    pub(crate) fn install_parts(&mut self, first: usize, parts: FolioParts<'_, M>, bits: LeafBits) {
         debug_assert!(self.are_absent(first, parts.len() as usize), "something is mapped there");
-        let hint = if may_have_cached { 0 } else { hint_of(&parts) };
         for (slot, frame) in (first..).zip(parts) {
-            self.install_with(slot, frame, bits, hint);
+            self.install(slot, frame, bits);
         }
     }
 }

@@ -128,29 +128,19 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Maps the frame by a leaf of the last level in a slot that is not present for the hardware.
     ///
     /// # Panics
-    /// Where the table is not of the last level, the frame is of another memory, or the slot has one of a
-    /// group of [contiguous leaves](Format::CONTIGUOUS).
+    /// Where the table is not of the last level, or the frame is of another memory.
     #[inline(always)]
     #[track_caller]
     pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
-        self.install_with(slot, frame, bits, 0);
-    }
-
-    /// As [`install`](Self::install); sets in the word, too, the bits of `hint`, which no decoded leaf says.
-    #[inline(always)]
-    #[track_caller]
-    pub(super) fn install_with(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits, hint: u64) {
         assert!(self.level() == Level::Pte, "a leaf of a base page in a table of {:?}", self.level());
         let pfn = frame.into_entry(self.table.tree.memory);
-        let leaf = Entry::Leaf(bits.leaf(pfn, LeafKind::OWNED));
-        self.put_word(slot, M::Format::encode(leaf, Level::Pte) | hint);
+        self.put(slot, Entry::Leaf(bits.leaf(pfn, LeafKind::OWNED)));
     }
 
     /// Maps the zero page, never to write, in a slot that is not present for the hardware.
     ///
     /// # Panics
-    /// Where the table is not of the last level, or the slot has one of a group of [contiguous
-    /// leaves](Format::CONTIGUOUS).
+    /// Where the table is not of the last level.
     #[inline(always)]
     #[track_caller]
     pub fn install_zero(&mut self, slot: usize, bits: LeafBits) {
@@ -232,21 +222,13 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// entry points to was written before.
     #[inline(always)]
     pub(super) fn put(&mut self, slot: usize, entry: Entry) {
-        self.put_word(slot, M::Format::encode(entry, self.level()));
-    }
-
-    /// As [`put`](Self::put), of the word of an entry.
-    #[inline(always)]
-    fn put_word(&mut self, slot: usize, word: u64) {
-        // A leaf of a group is not overwritten by itself: the rest would be unfolded with it.
-        assert!(!self.is_contiguous(slot), "a leaf of a group is in the slot");
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
         let (used, part) = (self.meta.used_parts(), 1 << (slot / PART));
         if used & part == 0 && !mutant!("table.use-not-noted") {
             self.meta.set_used_parts(used | part);
         }
         let order = if mutant!("table.install-relaxed") { Relaxed } else { Release };
-        self.table.word(slot).store(word, order);
+        self.table.word(slot).store(M::Format::encode(entry, self.level()), order);
     }
 
     /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns the
@@ -263,7 +245,6 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let cell = self.table.word(slot);
         let word = M::Format::encode(entry, self.level());
         let mut old = cell.load(Relaxed);
-        debug_assert!(!M::Format::is_contiguous(old), "one leaf of a group is cleared");
         debug_assert!(
             entry == Entry::Absent || self.meta.used_parts() >> (slot / PART) & 1 == 1,
             "what is put into an absent slot is installed"

@@ -11,7 +11,6 @@
 //! | `unlinked` | a table that is filled before a walk reaches it |
 //! | `huge_leaf` | huge leaves that own a block of frames |
 //! | `block_leaves` | leaves of base pages for all frames of a block |
-//! | `contiguous` | groups of such leaves for which a TLB may hold one translation |
 //! | `huge_zero`, `zero_table` | leaves of the huge zero page; the table that hardware finds in its place |
 //! | `collapse` | a huge leaf in the place of a table, whose pages it has copied |
 //! | `leaf_bits` | what a leaf says besides its frame |
@@ -42,7 +41,6 @@ mod accessed;
 mod adjust;
 mod block_leaves;
 mod collapse;
-mod contiguous;
 mod entries;
 mod few;
 mod find_frame;

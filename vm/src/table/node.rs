@@ -138,7 +138,6 @@ impl<'t, M: Machine> Table<'_, 't, M> {
     #[inline(always)]
     pub(super) fn clear_leaf(&self, slot: usize, seen: u64) {
         let (cell, absent) = (self.word(slot), M::Format::encode(Entry::Absent, self.level));
-        debug_assert!(!M::Format::is_contiguous(seen), "one leaf of a group is cleared");
         if M::Format::used(seen, true) == seen && !swaps_in_models(absent, self.level) {
             cell.store(absent, Relaxed);
         } else {

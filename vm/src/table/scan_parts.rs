@@ -9,10 +9,10 @@ use crate::machine::{Leaf, Machine};
 use crate::sync::Rcu;
 use crate::units::VpnRange;
 
-/// Entries that are looked at in one read section, at most; where the last is one of a contiguous group, the
-/// rest of the group too. What was found waits on the stack until the section has ended.
-const IN_SECTION: u64 = 48;
-const MOST: usize = IN_SECTION as usize + 16;
+/// Entries that are looked at in one read section, at most. What was found waits on the stack until the
+/// section has ended.
+const IN_SECTION: u64 = 64;
+const MOST: usize = IN_SECTION as usize;
 
 /// As [`scan_accessed`](super::scan_accessed), in read sections of `rcu`, the tree's, each of a few entries.
 /// `visit` is called between them, with nothing held.

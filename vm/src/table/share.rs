@@ -33,7 +33,6 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
         let seen = self.table.word(slot).load(Relaxed);
         let Entry::Leaf(leaf) = M::Format::decode(seen, Level::Pte) else { return Ok(Shared::Nothing) };
-        debug_assert!(!M::Format::is_contiguous(seen), "one leaf of a group is shared");
         let memory = self.table.tree.memory;
         if !leaf.owned() {
             if leaf.pfn == memory.zero_frame() {
@@ -80,7 +79,6 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let (cell, level) = (self.table.word(slot), self.level());
         let old = cell.load(Relaxed);
         debug_assert!(matches!(M::Format::decode(old, level), Entry::Leaf(_)), "a leaf was there");
-        debug_assert!(!M::Format::is_contiguous(old), "one leaf of a group loses a right");
         if M::Format::used(old, true) == old {
             cell.store(M::Format::write_protected(old, level), Relaxed);
             return old;
@@ -170,7 +168,6 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
         // Decoded as a whole only here: a store that copies needs no more of it than the frame.
         let Entry::Leaf(leaf) = self.entry(slot) else { return None };
-        debug_assert!(!self.is_contiguous(slot), "one leaf of a group gets rights");
         if state.is_lazyfree() && !mutant!("fault.lazyfree-kept") {
             meta.set_lazyfree(false);
         }

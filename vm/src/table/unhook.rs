@@ -183,7 +183,6 @@ impl<M: Machine> LockedTable<'_, M> {
     #[inline(always)]
     fn replace_leaf(&mut self, slot: usize, (word, leaf): (u64, Leaf), entry: Entry) -> bool {
         let (level, cell) = (self.level(), self.table.word(slot));
-        debug_assert!(!M::Format::is_contiguous(word), "one leaf of a group is cleared");
         let new = M::Format::encode(entry, level);
         if M::Format::used(word, true) == word && !swaps_in_models(new, level) {
             cell.store(new, Relaxed);

@@ -34,29 +34,4 @@ pub const ALL: &[Mutation] = &[
         wrong: "a block reaches beyond the mapping that is left of the one it was meant for",
         test: Lab("modelled", "huge_sizes::no_block_reaches_beyond_what_a_writer_has_left_of_its_mapping"),
     },
-    Mutation {
-        point: "contiguous.not-unfolded",
-        wrong: "one leaf of a contiguous group is edited by itself",
-        test: Lab("modelled", "contiguous::an_edit_of_a_part_makes_single_pages_of_the_groups_that_it_cuts"),
-    },
-    Mutation {
-        point: "contiguous.flush-skipped",
-        wrong: "leaves of a group become single ones while a TLB holds the group",
-        test: Lab("modelled", "contiguous::an_edit_of_a_part_makes_single_pages_of_the_groups_that_it_cuts"),
-    },
-    Mutation {
-        point: "contiguous.installed-before-flush",
-        wrong: "a block is a group while a TLB holds single pages of it",
-        test: Unit("space::tests::huge::contiguous"),
-    },
-    Mutation {
-        point: "contiguous.used-lost",
-        wrong: "leaves that were made single forget that they were used",
-        test: Lab("modelled", "contiguous::a_leaf_made_single_was_used_if_any_of_its_group_was"),
-    },
-    Mutation {
-        point: "contiguous.scan-of-one",
-        wrong: "a scan takes the accessed bit of each leaf of a group by itself",
-        test: Lab("modelled", "contiguous::a_scan_finds_all_pages_of_a_group_used_where_one_was"),
-    },
 ];

@@ -146,7 +146,6 @@ fn formats<F: Format>() {
             let _ = called!(Format::decode => F::decode(word, level));
             called!(Format::write_protected => F::write_protected(word, level));
             called!(Format::pending_free => F::pending_free(word, level));
-            called!(Format::is_contiguous => F::is_contiguous(word));
         }
         for pfn in odd::pfns() {
             let leaf = call!(Leaf::new, pfn, Rights::all()).expect("a leaf");

@@ -5,7 +5,6 @@
 //! | `frames` | every frame is in one state; counts are those of the entries that map it; zero is zero |
 //! | `mappings` | mappings are in order, sound, and the index says so |
 //! | `entries` | every leaf lies in a mapping that allows it; no table without a mapping; no marker |
-//! | `groups` | contiguous leaves are 16 of frames that follow each other |
 //! | `rmap` | each anonymous frame leads to all entries that map it |
 //! | `translations` | no TLB holds what the tables do not say |
 //! | `totals` | done, fallbacks and errors add up to faults; garbage is bounded |
@@ -15,7 +14,6 @@
 
 mod entries;
 mod frames;
-mod groups;
 mod mappings;
 mod rmap;
 mod system;
@@ -33,11 +31,10 @@ use interleaf_lab::machine::soft::Flavour;
 type Check<C, F> = fn(&QuiescentSystem<'_, '_, C, F>) -> Result<(), String>;
 
 impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
-    const CHECKS: [(&'static str, Check<C, F>); 8] = [
+    const CHECKS: [(&'static str, Check<C, F>); 7] = [
         ("mappings", mappings::check),
         ("entries", entries::check),
         ("frames", frames::check),
-        ("groups", groups::check),
         ("rmap", rmap::check),
         ("translations", translations::check),
         ("totals", totals::check),

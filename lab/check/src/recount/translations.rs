@@ -6,7 +6,7 @@ use super::walk::{Seen, each_entry};
 use interleaf::machine::{Entry, Format, Leaf};
 use interleaf::space::AddressSpace;
 use interleaf::units::{CpuId, Level, Pfn, Vpn};
-use interleaf_lab::machine::soft::{Flavour, GROUP, SoftMachine, Translation};
+use interleaf_lab::machine::soft::{Flavour, SoftMachine, Translation};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The tables of one space.
@@ -73,24 +73,10 @@ impl Tables {
         let Some((level, leaf)) = self.leaves.get(&page.vpn) else {
             return Err(format!("remembers {page:?}, which is not in the tables"));
         };
-        let agrees = level.entry_pages() == page.pages || *level == Level::Pte && self.is_group(page);
-        let agrees = agrees
+        let agrees = level.leaf_size() == Some(page.size)
             && leaf.pfn == page.pfn
             && leaf.rights.contains(page.rights)
-            && (leaf.dirty || !page.dirty || page.pages == GROUP);
+            && (leaf.dirty || !page.dirty);
         require(agrees, || format!("remembers {page:?}, the tables say {leaf:?}"))
-    }
-
-    /// Whether the tables have a leaf for each page of a group, which allows no less, and, where a store was
-    /// noted, any of them that is dirty.
-    fn is_group(&self, page: &Translation) -> bool {
-        let leaf = |nr| self.leaves.get(&page.vpn.add(nr)).filter(|(level, _)| *level == Level::Pte);
-        let leaves: Vec<_> = (0..page.pages).map_while(leaf).map(|(_, leaf)| leaf).collect();
-        let is_part =
-            |(nr, leaf): (u64, &&Leaf)| leaf.pfn == page.pfn.add(nr) && leaf.rights.contains(page.rights);
-        page.pages == GROUP
-            && leaves.len() as u64 == GROUP
-            && (0..).zip(&leaves).all(is_part)
-            && (!page.dirty || leaves.iter().any(|leaf| leaf.dirty))
     }
 }

@@ -1,8 +1,6 @@
 //! Sizes between a base page and a huge page: random sequences against the model, and pairs of operations on
 //! the seeded machine.
 
-mod contiguous;
-
 use interleaf::machine::Format;
 use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};

@@ -1,6 +1,5 @@
 //! Tests on the seeded machine, where every access is a choice: one file for each matter.
 
-mod contiguous_races;
 mod downgrade;
 mod fair;
 mod helped;

@@ -53,5 +53,5 @@ pub use harness::{Threads, refuse};
 pub use machine::SoftMachine;
 pub use shared::Listener;
 pub use switch_notifier::{SwitchNotifier, with_switch_notifier};
-pub use tlb::{GROUP, Translation, Violation};
+pub use tlb::{Translation, Violation};
 pub use user::{FaultHandler, Signal};

@@ -1,25 +1,22 @@
 //! A software TLB: the translations that one CPU has cached.
 //!
-//! Direct-mapped sets: pages of three sizes, groups of contiguous ones, and *upper levels* (pointers to
-//! tables found in entries of three levels), so that a table freed without a flush is used after it was
-//! freed, as it would be on hardware. An entry carries the generation in which it was filled; dropping
-//! everything is one increment.
+//! Direct-mapped sets: pages of three sizes, and *upper levels* (pointers to tables found in entries of three
+//! levels), so that a table freed without a flush is used after it was freed, as it would be on hardware. An
+//! entry carries the generation in which it was filled; dropping everything is one increment.
 //!
 //! Only the CPU that owns it touches a TLB: there are no atomics. The TLB is stricter than most hardware: it
 //! says when two sizes cover one page, or when a page's frame changed with no flush between.
 
 use super::set::{Generation, Set};
-use interleaf::machine::CONTIGUOUS_LEAVES;
-use interleaf::units::{Access, Level, PAGE_SIZE, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn, VpnRange};
+use interleaf::units::{Access, Level, PageSize, Pfn, PhysAddr, Rights, VirtAddr, Vpn, VpnRange};
 
 /// A page as cached in a TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translation {
     /// First page.
     pub vpn: Vpn,
-    /// How many pages it covers: those of a [`PageSize`], or of a group of
-    /// [contiguous](interleaf::machine::Format::CONTIGUOUS) leaves.
-    pub pages: u64,
+    /// How much it covers.
+    pub size: PageSize,
     /// First frame.
     pub pfn: Pfn,
     /// What the entry allowed when it was read.
@@ -74,9 +71,9 @@ impl Page {
         Pfn(self.0 >> 24)
     }
 
-    fn as_translation(self, vpn: Vpn, pages: u64) -> Translation {
+    fn as_translation(self, vpn: Vpn, size: PageSize) -> Translation {
         let rights = Rights::from_bits_truncate((self.0 >> 8) as u8);
-        Translation { vpn, pages, pfn: self.pfn(), rights, dirty: self.0 & 1 << 16 != 0 }
+        Translation { vpn, size, pfn: self.pfn(), rights, dirty: self.0 & 1 << 16 != 0 }
     }
 }
 
@@ -85,7 +82,6 @@ impl Page {
 pub struct Tlb {
     generation: Generation,
     base: Set<1024>,
-    groups: Set<64>,
     huge: Set<64>,
     giant: Set<8>,
     /// Whether a page larger than the base size came in since everything was forgotten: only then are their
@@ -100,12 +96,6 @@ pub struct Tlb {
     holds_shared: bool,
 }
 
-/// Pages of a group of contiguous leaves.
-pub const GROUP: u64 = CONTIGUOUS_LEAVES as u64;
-const BASE: u64 = PageSize::Base.pages();
-const HUGE: u64 = PageSize::Huge.pages();
-const GIANT: u64 = PageSize::Giant.pages();
-
 /// Levels of the entries whose tables are cached, lowest first.
 const UPPER: [Level; 3] = [Level::Pmd, Level::Pud, Level::P4d];
 /// The levels of those tables.
@@ -117,7 +107,6 @@ impl Tlb {
         Self {
             generation: Generation::FIRST,
             base: Set::new(Level::Pte.entry_shift()),
-            groups: Set::new(GROUP.trailing_zeros()),
             huge: Set::new(Level::Pmd.entry_shift()),
             giant: Set::new(Level::Pud.entry_shift()),
             holds_large: false,
@@ -141,13 +130,12 @@ impl Tlb {
     #[cold]
     fn hit_large(&self, addr: VirtAddr, access: Access) -> Option<PhysAddr> {
         let sets = [
-            (self.groups.get(addr.vpn(), self.generation), GROUP),
-            (self.huge.get(addr.vpn(), self.generation), HUGE),
-            (self.giant.get(addr.vpn(), self.generation), GIANT),
+            (self.huge.get(addr.vpn(), self.generation), PageSize::Huge),
+            (self.giant.get(addr.vpn(), self.generation), PageSize::Giant),
         ];
-        let found = sets.into_iter().find_map(|(word, pages)| Some((Page(word?), pages)));
-        let (page, pages) = found.filter(|(page, _)| page.allows(access))?;
-        Some(PhysAddr(page.pfn().addr().0 | (addr.0 & (pages * PAGE_SIZE as u64 - 1))))
+        let found = sets.into_iter().find_map(|(word, size)| Some((Page(word?), size)));
+        let (page, size) = found.filter(|(page, _)| page.allows(access))?;
+        Some(PhysAddr(page.pfn().addr().0 | (addr.0 & (size.bytes() - 1))))
     }
 
     /// Whether a cached page refuses the access to user code, for hardware that remembers that. One that only
@@ -164,22 +152,20 @@ impl Tlb {
     /// case.
     #[inline(always)]
     pub fn insert(&mut self, new: Translation) -> Option<Violation> {
-        let violation = if self.holds_large || new.pages != BASE {
+        let violation = if self.holds_large || new.size != PageSize::Base {
             self.contradicted(&new)
         } else {
             let old = self.base.get(new.vpn, self.generation).map(Page);
-            let old = old.map(|page| page.as_translation(new.vpn, BASE));
+            let old = old.map(|page| page.as_translation(new.vpn, PageSize::Base));
             old.filter(|old| old.pfn != new.pfn).map(|old| Violation::FrameChanged { old, new })
         };
         let word = Page::of(&new).0;
-        match new.pages {
-            BASE => self.base.insert(new.vpn, self.generation, word),
-            GROUP => self.groups.insert(new.vpn, self.generation, word),
-            HUGE => self.huge.insert(new.vpn, self.generation, word),
-            GIANT => self.giant.insert(new.vpn, self.generation, word),
-            other => panic!("a TLB holds no translation of {other} pages"),
+        match new.size {
+            PageSize::Base => self.base.insert(new.vpn, self.generation, word),
+            PageSize::Huge => self.huge.insert(new.vpn, self.generation, word),
+            PageSize::Giant => self.giant.insert(new.vpn, self.generation, word),
         }
-        self.holds_large |= new.pages != BASE;
+        self.holds_large |= new.size != PageSize::Base;
         violation
     }
 
@@ -187,9 +173,9 @@ impl Tlb {
     #[cold]
     fn contradicted(&mut self, new: &Translation) -> Option<Violation> {
         let (new, mut violation) = (*new, None);
-        let range = VpnRange::new(new.vpn, new.vpn.add(new.pages));
+        let range = VpnRange::new(new.vpn, new.vpn.add(new.size.pages()));
         self.for_each_page(range, |old| {
-            if old.pages != new.pages {
+            if old.size != new.size {
                 violation = Some(Violation::SizesOverlap { old, new });
             } else if old.pfn != new.pfn {
                 violation = Some(Violation::FrameChanged { old, new });
@@ -246,7 +232,6 @@ impl Tlb {
         let generation = self.generation;
         self.base.forget(vpn, generation);
         if self.holds_large {
-            self.groups.forget(vpn, generation);
             self.huge.forget(vpn, generation);
             self.giant.forget(vpn, generation);
         }
@@ -262,7 +247,6 @@ impl Tlb {
         self.base.flush(range, generation);
         self.upper.iter_mut().for_each(|set| set.flush(range, generation));
         if self.holds_large {
-            self.groups.flush(range, generation);
             self.huge.flush(range, generation);
             self.giant.flush(range, generation);
         }
@@ -275,7 +259,6 @@ impl Tlb {
     pub fn flush_all(&mut self) {
         self.generation = self.generation.next().unwrap_or_else(|| {
             self.base.clear();
-            self.groups.clear();
             self.huge.clear();
             self.giant.clear();
             self.upper.iter_mut().for_each(Set::clear);
@@ -287,14 +270,13 @@ impl Tlb {
 
     /// Passes every cached page to `f` that shares a page with `range`.
     pub fn for_each_page(&self, range: VpnRange, mut f: impl FnMut(Translation)) {
-        let mut show = |pages: u64, tag: u64, word: u64| {
-            f(Page(word).as_translation(Vpn(tag * pages), pages));
+        let mut show = |size: PageSize, tag: u64, word: u64| {
+            f(Page(word).as_translation(Vpn(tag << size.level().entry_shift()), size));
         };
-        self.base.for_each(range, self.generation, |tag, word| show(BASE, tag, word));
+        self.base.for_each(range, self.generation, |tag, word| show(PageSize::Base, tag, word));
         if self.holds_large {
-            self.groups.for_each(range, self.generation, |tag, word| show(GROUP, tag, word));
-            self.huge.for_each(range, self.generation, |tag, word| show(HUGE, tag, word));
-            self.giant.for_each(range, self.generation, |tag, word| show(GIANT, tag, word));
+            self.huge.for_each(range, self.generation, |tag, word| show(PageSize::Huge, tag, word));
+            self.giant.for_each(range, self.generation, |tag, word| show(PageSize::Giant, tag, word));
         }
     }
 

@@ -290,7 +290,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         if let Some(violation) = tlb.insert(page) {
             self.report(violation);
         }
-        Some(PhysAddr(page.pfn.addr().0 | (addr.0 & (page.pages * PAGE_SIZE as u64 - 1))))
+        Some(PhysAddr(page.pfn.addr().0 | (addr.0 & (page.size.bytes() - 1))))
     }
 
     #[inline(always)]

@@ -4,11 +4,11 @@
 //! one compare-exchange of the word that was read; where that fails, the entry has changed and is read again.
 //! Nothing is cached here: what the walker finds goes to the CPU's TLB.
 
-use super::tlb::{GROUP, Translation};
+use super::tlb::Translation;
 use super::{Flavour, SoftMachine};
 use interleaf::machine::{Cpu, Entry, Format, Leaf, Marker};
 use interleaf::sync::atomic::{AtomicU64, Ordering::*};
-use interleaf::units::{Access, Level, Pfn, Rights, VirtAddr, Vpn};
+use interleaf::units::{Access, Level, PageSize, Pfn, Rights, VirtAddr, Vpn};
 
 /// Whether the upper bits of an address repeat the highest that counts.
 #[inline]
@@ -36,17 +36,17 @@ pub fn walk<C: Flavour, F: Format>(
                 table(level, next, None);
                 (level, pfn) = (level.below()?, next);
             }
-            Step::Found(leaf, _) if leaf.by_table() => {
+            Step::Found(leaf) if leaf.by_table() => {
                 table(level, leaf.pfn, Some(leaf.rights));
                 return walk_shared(machine, leaf.pfn, leaf.rights, vpn, access);
             }
-            Step::Found(leaf, pages) => {
-                // Aligned down: of a group the walker has read one leaf, whichever.
-                let down = |nr: u64| nr & !(pages - 1);
+            Step::Found(leaf) => {
+                let size = level.leaf_size()?;
+                let vpn = Vpn(vpn.0 & !(size.pages() - 1));
                 return Some(Translation {
-                    vpn: Vpn(down(vpn.0)),
-                    pages,
-                    pfn: Pfn(down(leaf.pfn.0)),
+                    vpn,
+                    size,
+                    pfn: leaf.pfn,
                     rights: leaf.rights,
                     dirty: leaf.dirty,
                 });
@@ -68,12 +68,11 @@ pub fn walk_shared<C: Flavour, F: Format>(
     if !rights.contains(access.needs() | Rights::USER) {
         return None;
     }
-    let Step::Found(leaf, _) = step::<C, F>(entry(machine, table, Level::Pte, vpn), Level::Pte, access)
-    else {
+    let Step::Found(leaf) = step::<C, F>(entry(machine, table, Level::Pte, vpn), Level::Pte, access) else {
         return None;
     };
     let rights = leaf.rights & rights;
-    Some(Translation { vpn, pages: 1, pfn: leaf.pfn, rights, dirty: leaf.dirty })
+    Some(Translation { vpn, size: PageSize::Base, pfn: leaf.pfn, rights, dirty: leaf.dirty })
 }
 
 /// The leaf of `vpn`, from the table `from` of some level downwards, or `None` where no entry is present.
@@ -138,8 +137,7 @@ fn entry<C: Flavour, F: Format>(
 enum Step {
     Fault,
     Down(Pfn),
-    /// A leaf, and the pages that a TLB may hold as one because of it.
-    Found(Leaf, u64),
+    Found(Leaf),
 }
 
 /// Reads one entry, and marks it as used where it is a page that allows the access.
@@ -158,12 +156,11 @@ fn step<C: Cpu, F: Format>(word: &AtomicU64<C>, level: Level, access: Access) ->
         }
         let store = access == Access::Write;
         let used = F::used(old, store);
-        let pages = if level == Level::Pte && F::is_contiguous(old) { GROUP } else { level.entry_pages() };
         if used == old {
-            return Step::Found(leaf, pages);
+            return Step::Found(leaf);
         }
         match word.compare_exchange(old, used, AcqRel, Acquire) {
-            Ok(_) => return Step::Found(leaf.used(leaf.dirty || store), pages),
+            Ok(_) => return Step::Found(leaf.used(leaf.dirty || store)),
             Err(now) => old = now,
         }
     }

@@ -21,7 +21,6 @@ mod replace;
 mod split;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod unfold;
 mod zap;
 
 pub use guard::{Held, PublishedGuard, RangeGuard, RangeReadGuard};

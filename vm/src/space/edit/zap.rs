@@ -83,7 +83,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         mut edit: impl FnMut(&mut LockedTable<'_, M>, usize, Vpn, &mut Gather<'_, 'v, M>),
     ) {
         sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
-            self.unfold_run(&mut run);
             run.each_used(|table, slot, page| edit(table, slot, page, gather));
         });
     }
@@ -188,8 +187,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) -> VpnRange {
         let each = |table: &mut LockedTable<'_, M>, rest| {
             if table.level() == Level::Pte {
-                sweep_table(table, rest, &mut |mut run: SlotRun<'_, '_, M>| {
-                    self.unfold_run(&mut run);
+                sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
                     let _nr_frames = run.unhook_each(gather, Gather::if_shared, Gather::add);
                 })
             } else {

@@ -126,11 +126,6 @@ impl<'v, M: Machine> Install<'_, 'v, M> {
     /// The rarer decisions. By value, so that `self` lies in memory only here.
     #[inline(never)]
     fn apply_rarer(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
-        if self.table.is_contiguous(self.slot) {
-            // The next attempt finds a leaf of its own.
-            self.space.unfold(&mut self.table, self.slot..self.slot + 1, self.page);
-            return Err(Fallback::EntryBusy);
-        }
         match decision {
             Decision::Nothing | Decision::Wait | Decision::WaitForZap | Decision::Refuse => {}
             Decision::MapFrame | Decision::MapZeroPage => {}

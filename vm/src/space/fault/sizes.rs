@@ -54,9 +54,7 @@ impl<'s, 'v, M: Machine, P: Proof<M>> FaultContext<'_, 's, 'v, M, P> {
         // In all of them, as Linux does: no walker has to write a leaf.
         let bits = LeafBits::new(vma.rights()).used(true);
         let first = LockedTable::<M>::first_slot_of(entry.slot, order);
-        // Whoever has cleared these slots has counted its flush before, under this lock (P8).
-        let may_be_cached = space.tlb.is_flush_pending() && !mutant!("contiguous.installed-before-flush");
-        table.install_parts(first, folio.into_parts_at(space.node.birth(start)), bits, may_be_cached);
+        table.install_parts(first, folio.into_parts_at(space.node.birth(start)), bits);
         if let Some(counter) = Counter::anon_fault_alloc(order) {
             space.vm.count(counter);
         }

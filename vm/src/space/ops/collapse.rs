@@ -242,10 +242,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             let mut parts = (0..Level::ENTRIES).step_by(FROZEN_AT_ONCE);
             result = parts.try_for_each(|first| {
                 let slots = first..first + FROZEN_AT_ONCE;
-                let frozen = self.with_leaves(region, |table| {
-                    self.unfold(table, slots.clone(), region.start);
-                    table.freeze(slots, folio, &mut is_weakened)
-                });
+                let frozen = self.with_leaves(region, |table| table.freeze(slots, folio, &mut is_weakened));
                 frozen.unwrap_or(Err(NotFrozen::Busy))
             });
             if is_weakened && !mutant!("collapse.weakened-not-flushed") {

@@ -80,7 +80,6 @@ impl<M: Machine> AddressSpace<'_, M> {
         full.part(|part| {
             sweep(&self.table, pages, |mut run: SlotRun<'_, '_, M>| {
                 if run.table.level() == Level::Pte {
-                    self.unfold_run(&mut run);
                     run.unhook_each(part, FullPart::if_shared, FullPart::add);
                 } else {
                     let (of_pool, of_objects) = (self.leave_pool(&mut run), self.nr_of_objects(&mut run));

@@ -224,8 +224,6 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
                 if table.level() != Level::Pte {
                     return Ok(0);
                 }
-                let slot = Level::Pte.index(part.start);
-                self.parent.unfold(table, slot..slot + part.len() as usize, part.start);
                 let first = region_of(part.start);
                 let (_, leaves) =
                     open.get_or_insert_with(|| (first, UnlinkedTable::new(spare.take().expect("prepared"))));

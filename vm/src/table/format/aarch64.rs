@@ -52,7 +52,6 @@ impl Format for Aarch64 {
     /// access flag fault may not.
     const REMEMBERS_REFUSALS: bool = true;
     const SHOWS_BY_TABLE: bool = true;
-    const CONTIGUOUS: u64 = 1 << 52;
 
     #[inline(always)]
     fn encode(entry: Entry, level: Level) -> u64 {

@@ -52,7 +52,6 @@ fn every_entry_survives_the_bits<F: Format>() {
     }
     a_marker_with_a_bit_too_many_is_unknown::<F>();
     a_pending_frame_is_what_the_marker_says::<F>();
-    a_contiguous_leaf_decodes_as_any_other::<F>();
     assert_eq!(F::encode(Entry::Absent, Level::Pmd), 0);
 }
 
@@ -71,17 +70,6 @@ fn a_pending_frame_is_what_the_marker_says<F: Format>() {
             assert_eq!(F::pending_free(word, Level::Pte), decoded, "{} {word:#x}", F::NAME);
         }
     }
-}
-
-fn a_contiguous_leaf_decodes_as_any_other<F: Format>() {
-    for leaf in leaves::<F>().filter(|leaf| !leaf.rights.is_empty() && !leaf.by_table()) {
-        let word = F::encode(Entry::Leaf(leaf), Level::Pte);
-        assert!(!F::is_contiguous(word), "{}", F::NAME);
-        let contiguous = word | F::CONTIGUOUS;
-        assert_eq!(F::decode(contiguous, Level::Pte), Entry::Leaf(leaf), "{}", F::NAME);
-        assert_eq!(F::is_contiguous(F::used(contiguous, true)), F::CONTIGUOUS != 0, "{}", F::NAME);
-    }
-    assert!(!F::is_contiguous(F::encode(Entry::Leaf(Leaf::new(Pfn(16), Rights::empty())), Level::Pte)));
 }
 
 /// Whatever the bit is, the word is no marker with a frame to put, nor one to wait for.

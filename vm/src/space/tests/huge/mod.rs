@@ -2,7 +2,6 @@
 
 mod collapse;
 mod collapse_steps;
-mod contiguous;
 mod edits;
 mod faults;
 mod flush;
