@@ -7,7 +7,7 @@ use interleaf_check::walkers::{all, run_walker};
 use std::ops::Range;
 
 /// Seeds for each walker and writer: each other writer is met several times.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 24;
 
 fn each_walker_beside_each_pair_of_writers<F: Format>(seeds: Range<u64>) {
     for played in all() {
