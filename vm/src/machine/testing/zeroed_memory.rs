@@ -42,8 +42,8 @@ impl ZeroedMemory {
         let found = found.map(|at| kept.swap_remove(at));
         drop(kept);
         let Some(memory) = found else { return Self(Some(Allocation::new(asked))) };
-        // SAFETY: the allocation has as many bytes from there on, initialised when it was made, and it was taken
-        // out of the list, so nothing else refers to it.
+        // SAFETY: the allocation has as many bytes from there on, initialised when it was made, and it was
+        // taken out of the list, so nothing else refers to it.
         zero_written(unsafe { core::slice::from_raw_parts_mut(memory.start.as_ptr(), asked.size()) });
         Self(Some(memory))
     }
