@@ -49,12 +49,14 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         if_shared: impl Fn(&mut G) -> IfShared<'_>,
         add: impl Fn(&mut G, Unhooked),
     ) -> u64 {
-        let (table, used) = (self.table.table, self.table.used_parts());
+        // A caller's value comes by its address, from which each field would be read where it is used.
+        let run = Self { ..self };
+        let (table, used) = (run.table.table, run.table.used_parts());
         let (memory, level) = (table.tree.memory, table.level());
         let mut frames = UnhookedFrames::EMPTY;
         let (mut cleared, mut left) = (Hull::EMPTY, Hull::EMPTY);
         let (mut nr_frames, mut is_any_left) = (0, false);
-        let mut slots = self.slots.clone();
+        let mut slots = run.slots.clone();
         while let Some((slot, word)) = table.first_used(used, slots.clone()) {
             slots.start = slot + 1;
             match M::Format::decode(word, level) {
@@ -74,14 +76,14 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                         IfShared::Add => {}
                         IfShared::Leave => {
                             let marker = Entry::Marker(Marker::PendingFree(leaf.pfn));
-                            note_dirty(meta, self.table.replace_leaf(slot, (word, leaf), marker));
+                            note_dirty(meta, run.table.replace_leaf(slot, (word, leaf), marker));
                             left.add(slot);
                             continue;
                         }
                         IfShared::Put(flushed) => {
                             // In this order: a lockless walker that has read the entry before takes its
                             // reference before that, or finds the slot changed.
-                            note_dirty(meta, self.table.replace_leaf(slot, (word, leaf), Entry::Absent));
+                            note_dirty(meta, run.table.replace_leaf(slot, (word, leaf), Entry::Absent));
                             if !mutant!("exit.shared-frame-kept") {
                                 flushed.put(memory, leaf.pfn);
                             }
@@ -96,15 +98,15 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                 }
                 _ => {}
             }
-            let page = self.page(slot);
-            let other = unhook_other(self.table, slot, page, gather, &add);
+            let page = run.page(slot);
+            let other = unhook_other(run.table, slot, page, gather, &add);
             is_any_left |= other == Other::Left;
             nr_frames += u64::from(other == Other::HugeLeaf);
         }
-        is_any_left |= self.hand_over(gather, add, (cleared, frames), left);
+        is_any_left |= run.hand_over(gather, add, (cleared, frames), left);
         // Entries that point to tables are left too, which runs do not hold.
         if !is_any_left {
-            self.table.note_absent(self.slots);
+            run.table.note_absent(run.slots);
         }
         nr_frames
     }
