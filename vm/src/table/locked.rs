@@ -222,13 +222,14 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// entry points to was written before.
     #[inline(always)]
     pub(super) fn put(&mut self, slot: usize, entry: Entry) {
+        let word = M::Format::encode(entry, self.level());
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
         let (used, part) = (self.meta.used_parts(), 1 << (slot / PART));
         if used & part == 0 && !mutant!("table.use-not-noted") {
             self.meta.set_used_parts(used | part);
         }
         let order = if mutant!("table.install-relaxed") { Relaxed } else { Release };
-        self.table.word(slot).store(M::Format::encode(entry, self.level()), order);
+        self.table.word(slot).store(word, order);
     }
 
     /// Puts `entry`, which the hardware must not follow, into a slot in use, or clears any; returns the
