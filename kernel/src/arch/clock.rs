@@ -62,10 +62,11 @@ pub fn read_time_of_day() {
     SWITCHED_ON_NS.store(now.map_or(0, |now| now.saturating_sub(now_ns())), Relaxed);
 }
 
-/// Nanoseconds since 1970, right to a second; `None` where the time of day is not known.
-pub fn wall_ns() -> Option<u64> {
+/// What the time of day was when [`now_ns`] was 0, nanoseconds since 1970, right to a second; `None` where it
+/// is not known.
+pub fn switched_on_ns() -> Option<u64> {
     match SWITCHED_ON_NS.load(Relaxed) {
         0 => None,
-        on => Some(on + now_ns()),
+        on => Some(on),
     }
 }

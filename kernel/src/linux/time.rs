@@ -15,19 +15,24 @@ use interleaf_linux_abi::task::*;
 
 const NS: u64 = 1_000_000_000;
 
-/// What a clock shows now, nanoseconds.
-fn now_ns(clock: i32) -> Result<u64, Errno> {
+/// What a clock showed when [`Core::now_ns`] was 0, nanoseconds: all clocks run alike.
+fn start_ns(clock: i32) -> Result<u64, Errno> {
     match clock {
         CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => {
-            clock::wall_ns().ok_or(Errno::EINVAL)
+            clock::switched_on_ns().ok_or(Errno::EINVAL)
         }
         CLOCK_MONOTONIC
         | CLOCK_MONOTONIC_RAW
         | CLOCK_MONOTONIC_COARSE
         | CLOCK_BOOTTIME
-        | CLOCK_BOOTTIME_ALARM => Ok(Core::now_ns()),
+        | CLOCK_BOOTTIME_ALARM => Ok(0),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// What a clock shows now, nanoseconds.
+fn now_ns(clock: i32) -> Result<u64, Errno> {
+    Ok(start_ns(clock)?.saturating_add(Core::now_ns()))
 }
 
 pub fn clock_gettime(clock: u64, at: u64) -> CallResult {
@@ -76,7 +81,7 @@ pub fn duration_ns(at: u64) -> Result<u64, Errno> {
 
 /// The moment of [`Core::now_ns`] at which a clock shows `then`.
 pub fn moment_ns(clock: i32, then: u64) -> Result<u64, Errno> {
-    Ok(Core::now_ns().saturating_add(then.saturating_sub(now_ns(clock)?)))
+    Ok(then.saturating_sub(start_ns(clock)?))
 }
 
 pub fn nanosleep(at: u64) -> CallResult {
