@@ -59,6 +59,12 @@ const SOAKS: &[Soak] = &[
         what: "the library's unit tests with all their random cases, of which the tests play a part",
         arguments: "test --profile fuzz --package interleaf --lib",
     },
+    Soak {
+        name: "models",
+        what: "the loom models, with one preemption more in those that the tests bound for their time",
+        arguments: "--config build.rustflags=[\"--cfg\",\"loom\"] test --profile optimised --package interleaf --lib \
+                    --target-dir target-loom loom_",
+    },
     Soak { name: "mutations", what: "every breakage, each noticed", arguments: "xtask mutate" },
     Soak {
         name: "sweep",

@@ -3,7 +3,7 @@
 use super::*;
 use crate::frame::tests::Dice;
 use crate::frame::{AllocRequest, BootError, BootMap, Kind, Priority, RecordInit, Region, RegionKind};
-use crate::machine::testing::{TestCpu, TestMachine, cases};
+use crate::machine::testing::{TestCpu, TestMachine, played};
 use crate::units::{NodeId, PAGE_SIZE};
 use crate::work::WorkerPool;
 use core::convert::Infallible;
@@ -149,7 +149,7 @@ fn initialise_all(memory: &TestMemory<'_>, dice: &mut Dice, way: u64) {
 fn random_maps_are_initialised_as_if_at_once() {
     let mut machines = [TestMachine::with_cpus(FRAMES, 2), TestMachine::with_cpus(FRAMES, 2)];
     let (mut deferred_frames, mut compared) = (0, 0);
-    let cases = cases(1_500, 10_000);
+    let cases = played(1_500, 10_000);
     for seed in 0..cases {
         machines.iter_mut().for_each(TestMachine::reclaim_memory);
         // One in eight on a machine with record windows: filling its memory takes long.

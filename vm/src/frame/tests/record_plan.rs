@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::{Init, Region, RegionKind};
-use crate::machine::testing::cases;
+use crate::machine::testing::played;
 use crate::units::PAGE_SIZE;
 use std::vec::Vec;
 
@@ -73,7 +73,7 @@ fn the_records_of_a_hole_belong_to_what_lies_before_it() {
 #[test]
 fn every_usable_frame_has_a_record_whatever_the_map() {
     let mut dice = crate::frame::tests::Dice(7);
-    for _ in 0..cases(600, 3000) {
+    for _ in 0..played(600, 3000) {
         let (mut at, mut regions) = (dice.roll(5000), Vec::new());
         for _ in 0..1 + dice.roll(20) {
             let most = [3, 200, 3000][dice.roll(3) as usize];

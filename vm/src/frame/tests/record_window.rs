@@ -3,7 +3,7 @@
 use crate::frame::{AllocRequest, BootError, BootMap, Init, Kind, Memory, Priority, RecordInit, Region};
 use crate::frame::{RegionKind, tests::Dice};
 use crate::machine::Machine;
-use crate::machine::testing::{TestMachine, cases};
+use crate::machine::testing::{TestMachine, played};
 use crate::units::{NodeId, Order, PAGE_SIZE, Pfn};
 use crate::work::WorkerPool;
 use core::ptr::NonNull;
@@ -245,7 +245,7 @@ fn memory_of_one_extent_asks_for_no_window() {
 #[test]
 fn random_maps_have_their_records_near_in_both_modes() {
     let (mut near, mut far) = (0, 0);
-    let cases = cases(25, 100);
+    let cases = played(25, 100);
     for seed in 0..cases {
         let mut machine = TestMachine::with_cpus(50_000, 2);
         let mut dice = Dice(seed);

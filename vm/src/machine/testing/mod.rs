@@ -3,8 +3,6 @@
 
 mod barrier;
 mod bytes;
-#[cfg(all(test, not(loom)))]
-mod cases;
 mod cpu;
 #[cfg(all(test, not(loom)))]
 #[path = "tests/defaults.rs"]
@@ -15,15 +13,17 @@ mod interrupt_lines;
 mod leak;
 mod machine;
 mod mmu;
+#[cfg(test)]
+mod played;
 mod record_window;
 #[cfg(loom)]
 mod sleepers;
 mod zeroed_memory;
 
-#[cfg(all(test, not(loom)))]
-pub use cases::cases;
 pub use cpu::TestCpu;
 pub use format::{RememberingFormat, TestFormat, ThreeLevels, TwoLevels};
 #[cfg(loom)]
 pub use leak::with_leaked;
 pub use machine::TestMachine;
+#[cfg(test)]
+pub use played::played;

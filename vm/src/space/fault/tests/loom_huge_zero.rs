@@ -3,7 +3,7 @@
 
 use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store};
 use super::world::*;
-use crate::machine::testing::TestCpu;
+use crate::machine::testing::{TestCpu, played};
 use crate::machine::{Entry, Leaf};
 use crate::space::{Counter, Fault};
 use crate::table::walk;
@@ -121,8 +121,10 @@ fn loom_a_load_that_maps_the_huge_zero_page_against_munmap_of_its_end() {
         assert_eq!(leaf_of(space, end), None, "a leaf is left where nothing is mapped");
         true
     };
-    explore(mapped, [unmap_the_end, load_start], |space| {
+    let after = |space: &TestSpace| {
         let zero = space.vm().memory().zero_frame();
         assert!(leaf_of(space, START).is_some_and(|(leaf, level)| leaf.pfn == zero && level == Level::Pte));
-    });
+    };
+    let pair = Pair { before: mapped, cpus: [unmap_the_end, load_start], after };
+    explore_pair_on(pair, FRAMES, HugePolicy::Always, played(1, 2));
 }

@@ -5,7 +5,7 @@
 use super::loom_fork::fork;
 use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_set_up, store};
 use super::world::*;
-use crate::machine::testing::with_leaked;
+use crate::machine::testing::{played, with_leaked};
 use crate::machine::{Entry, Leaf};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -167,10 +167,11 @@ fn loom_a_leaf_that_dontneed_clears_against_a_store() {
 /// The fault that does not fit splits the folio beside the fault that maps it whole.
 #[test]
 fn loom_the_split_of_a_folio_against_a_fault_that_maps_it() {
-    explore(aliased, [store_to_alias, store_to_start], |space| {
+    let after = |space: &TestSpace| {
         assert_eq!(shown(space, START), shown(space, ALIAS), "one page has two frames");
         recount(&[space]);
-    });
+    };
+    explore_bounded(played(1, 2), Pair { before: aliased, cpus: [store_to_alias, store_to_start], after });
 }
 
 #[test]

@@ -4,10 +4,11 @@
 use super::loom_pairs::*;
 use super::world::*;
 use crate::machine::Format;
-use crate::machine::testing::{TestCpu, ThreeLevels, TwoLevels};
+use crate::machine::testing::{TestCpu, ThreeLevels, TwoLevels, played};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::units::{Access, VpnRange};
+use crate::vma::HugePolicy;
 
 /// A mapping whose table is shared with a neighbour, which was never touched.
 fn with_a_neighbour(space: &Space<TwoLevels>) {
@@ -77,7 +78,8 @@ fn loom_dontneed_in_the_table_that_an_unmap_clears() {
     let after = |space: &TestSpace| {
         assert!([0, 1, 8].into_iter().all(|page| !has_leaf(space, START.add(page))), "a leaf is left");
     };
-    explore_pair(Pair { before: two_written, cpus: [unmap_pages, drop_neighbour], after });
+    let pair = Pair { before: two_written, cpus: [unmap_pages, drop_neighbour], after };
+    explore_pair_on(pair, 96, HugePolicy::Never, played(1, 2));
 }
 
 /// Who was told that a page is not mapped any more does not find the next one through its TLB.

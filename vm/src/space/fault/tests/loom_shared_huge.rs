@@ -5,7 +5,7 @@ use super::loom_fork::{NEW, OLD, byte, fork, frame, store};
 use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::loom_pin::limit;
 use super::world::*;
-use crate::machine::testing::with_leaked;
+use crate::machine::testing::{played, with_leaked};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::refill_zeros;
@@ -143,7 +143,7 @@ fn loom_a_store_to_a_shared_huge_page_against_the_end_of_the_child() {
 /// What a fast pin of the writing space gets is never what the child has.
 #[test]
 fn loom_a_store_to_a_shared_huge_page_against_a_fast_pin() {
-    explore(2, |machine, space, child| {
+    explore(played(1, 2), |machine, space, child| {
         let pinner = thread::spawn(move || {
             machine.run_as(1);
             let running = space.activate(None);

@@ -1,7 +1,7 @@
 //! Random calls on an arena of several huge pages, against a model of pages.
 
 use super::*;
-use crate::machine::testing::cases;
+use crate::machine::testing::played;
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Error};
 use crate::vma::{FlagAdvice, VmaFlags};
@@ -126,7 +126,7 @@ fn step(random: &mut Random, space: &TestSpace<'_>, model: &mut Model) -> &'stat
 #[test]
 fn random_calls_leave_what_a_model_of_pages_says_also_in_a_child() {
     let (mut installed, mut split) = (0, 0);
-    for seed in 0..cases(8, 24) {
+    for seed in 0..played(8, 24) {
         let policy = if seed % 4 == 0 { HugePolicy::Madvise } else { HugePolicy::Always };
         let zeros = [ZeroPagePolicy::Small, ZeroPagePolicy::Huge, ZeroPagePolicy::Virtual];
         with_policies(10 * HUGE, (policy, zeros[seed as usize % 3]), |vm, space| {
