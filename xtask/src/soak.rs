@@ -62,8 +62,8 @@ const SOAKS: &[Soak] = &[
     Soak {
         name: "models",
         what: "the loom models, with one preemption more in those that the tests bound for their time",
-        arguments: "--config build.rustflags=[\"--cfg\",\"loom\"] test --profile optimised --package interleaf --lib \
-                    --target-dir target-loom loom_",
+        arguments: "--config build.rustflags=[\"--cfg\",\"loom\"] test --profile optimised \
+                    --package interleaf --lib --target-dir target-loom loom_",
     },
     Soak { name: "mutations", what: "every breakage, each noticed", arguments: "xtask mutate" },
     Soak {

@@ -13,7 +13,7 @@ impl<M: Machine> LockedTable<'_, M> {
     /// page, or of user memory that is not *exclusive*: a write to it copies.
     ///
     /// A leaf of frames that were [given](super::GivenFrames) gets no right that it lacks, and keeps its
-    /// cache type: what it may allow at most is known to whoever has mapped it.
+    /// cache type: what it may allow at most is known to the caller that has mapped it.
     pub fn adjust(&mut self, slot: usize, change: impl Fn(Leaf) -> Option<LeafBits>) -> Option<(Leaf, bool)> {
         self.adjust_as_given(slot, |leaf| {
             let bits = change(leaf)?;

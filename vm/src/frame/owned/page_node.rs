@@ -199,8 +199,8 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
         }
         // SAFETY: `put_frame` alone writes a word with SPLITTABLE, for a reference to a block of an object,
         // which the slot owns then; the exchange took the bit away, so this thread alone splits it. The
-        // reference stays until the split has ended: whoever takes it out of the slot from now on waits for
-        // that before it is put (`FolioFrames`).
+        // reference stays until the split has ended: a thread that takes it out of the slot from now on waits
+        // for that before it is put (`FolioFrames`).
         unsafe { self.memory.split_object_block(pfn) };
         true
     }

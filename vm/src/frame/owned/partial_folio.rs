@@ -85,7 +85,7 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
         let (memory, to) = (self.folio.memory(), self.folio.pfn().add(part as u64));
         let from = from.user_frame().pfn_in(memory);
         // SAFETY: the part was just found to be one of the block (`insert` panics otherwise), which this
-        // value owns and nobody borrows from; the frame copied from is user memory of the same memory
+        // value owns, without a borrow of it; the frame copied from is user memory of the same memory
         // (`pfn_in` panics otherwise) as long as there is the reference, and the library has no Rust object
         // in it.
         unsafe { memory.machine().copy(from, to, Order::BASE) };

@@ -17,6 +17,7 @@ mod progress;
 mod refusal;
 mod rmap;
 mod rmap_spaces;
+mod rmap_trees;
 mod spaces;
 mod start;
 mod unmap_shared;

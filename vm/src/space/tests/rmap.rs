@@ -1,13 +1,11 @@
-//! The reverse map: the entries of a frame, beside a walk of all spaces; and the trees of spaces.
+//! The reverse map: the entries of a frame, beside a walk of all spaces.
 
 use super::fork::{TestSpace, TestVm, counts, frame, leaf, map, page, store, with_space};
 use super::world::{PAGE, boot_map, space_of};
 use crate::frame::{FrameRef, Priority};
 use crate::machine::testing::TestMachine;
-use crate::space::{
-    Advice, Error, Fault, MapRequest, Place, RmapError, RmapFound, Sharing, SpaceId, Spaces, Vm,
-};
-use crate::units::{Access, Pfn, VirtAddr, Vpn};
+use crate::space::{MapRequest, Place, RmapError, RmapFound, Sharing, SpaceId, Spaces, Vm};
+use crate::units::{Pfn, Vpn};
 use core::cell::{Cell, RefCell};
 use core::ops::ControlFlow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +27,7 @@ fn rmap(vm: &TestVm<'_>, pfn: Pfn, spaces: &[TestSpace<'_>]) -> Found {
 }
 
 /// The entries of all frames in the first pages of the spaces.
-fn entries(spaces: &[TestSpace<'_>], pages: u64) -> BTreeMap<Pfn, BTreeSet<(SpaceId, Vpn)>> {
+pub(super) fn entries(spaces: &[TestSpace<'_>], pages: u64) -> BTreeMap<Pfn, BTreeSet<(SpaceId, Vpn)>> {
     let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for space in spaces {
         for addr in (0..pages).map(page) {
@@ -43,7 +41,7 @@ fn entries(spaces: &[TestSpace<'_>], pages: u64) -> BTreeMap<Pfn, BTreeSet<(Spac
 
 /// Each frame of the spaces has the entries that a walk of all tables finds. Returns how many entries the
 /// frame with the most has.
-fn assert_agrees(vm: &TestVm<'_>, spaces: &[TestSpace<'_>], pages: u64) -> usize {
+pub(super) fn assert_agrees(vm: &TestVm<'_>, spaces: &[TestSpace<'_>], pages: u64) -> usize {
     let mut most = 0;
     for (pfn, due) in entries(spaces, pages) {
         assert_eq!(rmap(vm, pfn, spaces), (Ok(RmapFound::All(due.len() as u32)), due.clone()));
@@ -270,162 +268,4 @@ fn forks_and_ends_beside_a_walk_are_gone_along_with() {
     drop(first);
     vm.trim();
     assert_eq!((counts(&vm).allocated, vm.nr_anon_nodes()), (before, 0));
-}
-
-#[test]
-fn a_chain_of_forks_that_each_drop_their_parent_keeps_few_nodes_and_finds_every_frame() {
-    with_space(|vm, mut last| {
-        map(&last, 0, 8);
-        store(&last, page(7), 1);
-        for nr in 0..10_000u64 {
-            let child = last.fork().unwrap();
-            drop(core::mem::replace(&mut last, child));
-            assert!(vm.nr_anon_nodes() <= 3, "{} nodes after {nr} forks", vm.nr_anon_nodes());
-            if nr % 500 < 7 {
-                // Frames that were born in different generations.
-                last.advise(page(nr % 500), PAGE, Advice::DontNeed).unwrap();
-                store(&last, page(nr % 500), 1);
-                let spaces = core::slice::from_ref(&last);
-                assert_eq!(assert_agrees(vm, spaces, 8), 1);
-            }
-        }
-        let nodes = entries(core::slice::from_ref(&last), 8).into_keys();
-        let nodes = nodes.map(|pfn| vm.memory().meta(pfn).unwrap().birth().unwrap().node);
-        assert_eq!(nodes.collect::<BTreeSet<_>>().len(), 1, "later generations name the node of the first");
-    });
-}
-
-/// Each generation has a second child, which outlives it until the next one has forked.
-#[test]
-fn a_chain_with_branches_keeps_few_nodes() {
-    with_space(|vm, mut last| {
-        map(&last, 0, 1);
-        store(&last, page(0), 1);
-        let mut branch = None;
-        for nr in 0..2_000 {
-            let next_branch = last.fork().unwrap();
-            let child = last.fork().unwrap();
-            branch.replace(next_branch);
-            drop(core::mem::replace(&mut last, child));
-            assert!(vm.nr_anon_nodes() <= 7, "{} nodes after {nr} generations", vm.nr_anon_nodes());
-        }
-        let spaces = [last, branch.unwrap()];
-        assert_eq!(assert_agrees(vm, &spaces, 1), 2);
-    });
-}
-
-/// Forks that nest deeper than one lock of their tree looks up.
-#[test]
-fn spaces_that_nest_deep_find_their_frames() {
-    with_space(|vm, first| {
-        map(&first, 0, 2);
-        store(&first, page(0), 1);
-        let mut spaces = Vec::from([first]);
-        for _ in 0..30 {
-            let child = spaces.last().unwrap().fork().unwrap();
-            spaces.push(child);
-        }
-        store(&spaces[30], page(1), 1);
-        assert_eq!(assert_agrees(vm, &spaces, 2), 31);
-        drop(spaces.remove(0));
-        let last = spaces.last().unwrap().fork().unwrap();
-        spaces.push(last);
-        let birth =
-            |space: &TestSpace<'_>, nr| vm.memory().meta(frame(space, page(nr))).unwrap().birth().unwrap();
-        store(spaces.last().unwrap(), page(1), 2);
-        let last = spaces.last().unwrap();
-        assert_eq!(birth(last, 1).node, birth(last, 0).node, "the root's, which has ended");
-        assert_eq!(assert_agrees(vm, &spaces, 2), 31);
-    });
-}
-
-#[test]
-fn nodes_of_ended_spaces_go_with_the_last_descendant() {
-    with_space(|vm, first| {
-        map(&first, 0, 1);
-        store(&first, page(0), 1);
-        let [a, b] = [(); 2].map(|()| first.fork().unwrap());
-        let [c, d] = [(); 2].map(|()| a.fork().unwrap());
-        let nodes = || vm.nr_anon_nodes();
-        drop(a);
-        drop(first);
-        assert_eq!(nodes(), 5, "both have ended, frames name them");
-        drop(b);
-        assert_eq!(nodes(), 4);
-        let spaces = [c, d];
-        assert_eq!(assert_agrees(vm, &spaces, 1), 2);
-        let [c, d] = spaces;
-        // Below the first, which has one child now: its frames name the first.
-        let e = c.fork().unwrap();
-        store(&e, page(0), 2);
-        let spaces = [c, d, e];
-        assert_agrees(vm, &spaces, 1);
-        let [c, d, e] = spaces;
-        drop(d);
-        drop(c);
-        assert_eq!(assert_agrees(vm, core::slice::from_ref(&e), 1), 1);
-        drop(e);
-        assert_eq!(nodes(), 0);
-    });
-}
-
-#[test]
-fn a_space_without_memory_for_its_node_is_refused_and_leaves_nothing() {
-    with_space(|vm, first| {
-        map(&first, 0, 1);
-        store(&first, page(0), 1);
-        let (before, nodes) = (counts(vm).allocated, vm.nr_anon_nodes());
-        for nth in 1..3 {
-            vm.trim();
-            vm.memory().plan_mishaps_from(nth);
-            let made = crate::space::AddressSpace::new(vm, *first.layout(), first.path);
-            let forked = first.fork();
-            vm.memory().plan_mishap(0);
-            assert_eq!((made.err(), forked.err()), (Some(Error::NoMemory), Some(Error::NoMemory)));
-            assert_eq!((counts(vm).allocated, vm.nr_anon_nodes()), (before, nodes));
-        }
-        assert_eq!(assert_agrees(vm, core::slice::from_ref(&first), 1), 1);
-    });
-}
-
-#[test]
-fn random_forks_ends_and_writes_leave_each_frame_its_entries() {
-    const PAGES: u64 = 6;
-    let steps = if cfg!(debug_assertions) { 1500 } else { 15_000 };
-    with_space(|vm, first| {
-        let mut spaces = Vec::from([first]);
-        map(&spaces[0], 0, PAGES);
-        let mut seed = 0x1234_5678_9abc_def1_u64;
-        let mut random = |below: u64| {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed % below
-        };
-        let mut most = 0;
-        for _ in 0..steps {
-            let at = random(spaces.len() as u64) as usize;
-            let (space, addr) = (&spaces[at], page(random(PAGES)));
-            match random(10) {
-                0 | 1 if spaces.len() < 12 => {
-                    let child = space.fork().unwrap();
-                    spaces.push(child);
-                }
-                2 if spaces.len() > 1 => drop(spaces.swap_remove(at)),
-                3 => space.advise(addr, PAGE, Advice::DontNeed).unwrap(),
-                4 => {
-                    space.unmap(addr, PAGE).unwrap();
-                    let place = Place::Fixed(VirtAddr(addr.0));
-                    space.map(&MapRequest { place, ..MapRequest::anonymous(PAGE) }).unwrap();
-                }
-                5 => drop(space.fault(Fault { addr, access: Access::Read }).unwrap()),
-                _ => store(space, addr, 1),
-            }
-            most = most.max(assert_agrees(vm, &spaces, PAGES));
-            assert!(vm.nr_anon_nodes() >= spaces.len() as u64);
-        }
-        assert!(most >= 6, "{most} spaces had one frame at most");
-        drop(spaces);
-        assert_eq!(vm.nr_anon_nodes(), 0);
-    });
 }

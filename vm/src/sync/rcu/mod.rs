@@ -43,6 +43,7 @@ mod guard;
 mod handler_section;
 mod idle;
 mod limits;
+mod local;
 #[cfg(all(test, loom))]
 #[path = "tests/loom_rcu.rs"]
 mod loom_tests;
@@ -68,7 +69,8 @@ use core::fmt;
 use core::mem;
 use core::ptr::NonNull;
 use garbage::{GRACE, Garbage};
-use guard::{DEPTH, Reader};
+use guard::DEPTH;
+use local::{Local, garbage_of};
 
 /// Frees objects that no reader can hold any more. Implemented by the floor that owns the memory.
 ///
@@ -109,32 +111,6 @@ pub struct Rcu<'m, C: Cpu> {
     cpus: PerCpu<'m, Local<C>, C>,
 }
 
-/// The data of one CPU.
-struct Local<C: Cpu> {
-    /// What its read sections write.
-    reader: CacheAligned<Reader<C>>,
-    own: CacheAligned<OwnGarbage<C>>,
-}
-
-/// A CPU's garbage. The words that each retirement writes come first, on one line.
-#[repr(C)]
-struct OwnGarbage<C: Cpu> {
-    /// Objects in `garbage`, for others to read. Written by who uses `garbage`.
-    count: AtomicU64<C>,
-    /// Number of batches of objects that this CPU has begun and ended to reclaim: odd while it is at one.
-    /// Written by this CPU alone. Released at the end of a batch.
-    batches: AtomicU64<C>,
-    /// Another CPU may revoke it, which holds `Rcu::advance`.
-    garbage: AsymmetricCell<Garbage, C>,
-}
-
-impl<C: Cpu> core::ops::Deref for Local<C> {
-    type Target = OwnGarbage<C>;
-    fn deref(&self) -> &OwnGarbage<C> {
-        &self.own
-    }
-}
-
 impl<'m, C: Cpu> Rcu<'m, C> {
     /// Bytes that each CPU takes.
     pub const BYTES_PER_CPU: usize = PerCpu::<'m, Local<C>, C>::BYTES_PER_CPU;
@@ -146,14 +122,6 @@ impl<'m, C: Cpu> Rcu<'m, C> {
 
     /// As [`carve`](Self::carve), with as much garbage as `limits` say.
     pub fn carve_with(from: &mut impl Carve<'m>, nr_cpus: u32, limits: GarbageLimits) -> Option<Self> {
-        let local = |_| Local {
-            reader: CacheAligned(Reader::new()),
-            own: CacheAligned(OwnGarbage {
-                count: AtomicU64::new(0),
-                batches: AtomicU64::new(0),
-                garbage: AsymmetricCell::new(Garbage::new(limits)),
-            }),
-        };
         Some(Self {
             epoch: CacheAligned(AtomicU64::new(garbage::FIRST_EPOCH)),
             advance: CacheAligned(SpinLock::new(Garbage::new(limits))),
@@ -162,7 +130,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
             longest_grace_ns: AtomicU64::new(0),
             limits,
             id: UniqueId::new(),
-            cpus: PerCpu::carve(from, nr_cpus, local)?,
+            cpus: PerCpu::carve(from, nr_cpus, |_| Local::new(limits))?,
         })
     }
 
@@ -379,10 +347,6 @@ impl<'m, C: Cpu> Rcu<'m, C> {
 
 const OWN_SECTION: &str = "waiting for readers in a read section";
 const NOT_IN_USE: &str = "RCU garbage used by an interrupt handler";
-
-fn garbage_of<C: Cpu>(local: &Local<C>) -> &AsymmetricCell<Garbage, C> {
-    &local.own.0.garbage
-}
 
 /// Debug builds: no read section, and no lock that a reader may wait for.
 fn assert_may_wait<C: Cpu>() {
