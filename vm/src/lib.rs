@@ -49,6 +49,9 @@
 //!
 //! Up to 4 096 CPUs and 64 nodes, pages of 4 KiB, 64-bit targets. There are no features to choose.
 //!
+//! Comments cite the rules that hold between threads, CPUs and walkers as P1 to P12:
+//! `docs/design/protocols.md` defines them.
+//!
 //! # Floors
 //!
 //! The modules are floors; each knows only the floors below it (`units` is the lowest):

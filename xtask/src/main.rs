@@ -14,7 +14,7 @@
 //! | `valgrind` | the library's unit tests under valgrind |
 //! | `size` | files that have grown too long |
 //! | `width` | lines that have grown too wide |
-//! | `words` | replaced names of types, and names declared twice |
+//! | `words` | replaced names of types, names declared twice, comments that name persons |
 //! | `readme` | the marked blocks of README.md, from real runs |
 
 #![forbid(unsafe_code)]
@@ -56,8 +56,9 @@ usage: cargo xtask CHORE
            them: first, second, or names
   valgrind run the library's unit tests under valgrind, where it is installed: all, or those named
   size     warn of files over 400 lines
-  width    fail where a line has more than 110 columns
-  words    fail where a type has a name that was replaced, or two types of the library have one name
+  width    fail where a line has more than 110 columns, or one of a document more than 120
+  words    fail where a type has a name that was replaced, two types of the library have one name, or a comment
+           names a person (who, nobody)
   readme   run the commands in README.md's marked blocks and put their output there";
 
 fn main() -> ExitCode {
@@ -115,6 +116,35 @@ fn root() -> PathBuf {
 fn all_sources(root: &std::path::Path) -> Vec<PathBuf> {
     let shelves = ["vm", "linux-abi", "lab", "kernel", "xtask/src", "checks"];
     shelves.iter().flat_map(|shelf| sources(&root.join(shelf))).collect()
+}
+
+/// Every document of the project: those beside the root's, and below `docs`.
+fn documents(root: &std::path::Path) -> Vec<PathBuf> {
+    let folders = ["", "docs", "docs/design", "docs/decisions", "docs/porting", "docs/results"];
+    let entries =
+        folders.iter().flat_map(|folder| std::fs::read_dir(root.join(folder)).into_iter().flatten());
+    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.extension().is_some_and(|e| e == "md"));
+    found.sort();
+    found
+}
+
+/// What the project says in words: each file's name from the root, and the lines of it that are prose, the
+/// others empty. Of a source those are the comments, of a document all.
+fn prose(root: &std::path::Path) -> impl Iterator<Item = (String, String)> {
+    let sources = all_sources(root).into_iter().map(|path| (path, true));
+    let all = sources.chain(documents(root).into_iter().map(|path| (path, false)));
+    all.map(move |(path, is_source)| {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+        (name, if is_source { comments_of(&text) } else { text })
+    })
+}
+
+/// The comments of a source, each in the line where it stands.
+fn comments_of(source: &str) -> String {
+    let comment = |line: &str| line.find("//").map_or(String::new(), |at| line[at..].to_string());
+    source.lines().map(|line| comment(line) + "\n").collect()
 }
 
 /// Every file below `directory` whose name ends in `.rs`, sorted.

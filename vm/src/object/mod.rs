@@ -12,7 +12,7 @@
 //! embedder would be a trait with the same three questions: which frame holds this page, is it available
 //! without sleeping, does it still belong to the object.
 //!
-//! # The frame of a page (protocol P12)
+//! # The frame of a page (protocol P12 of `docs/design/protocols.md`)
 //!
 //! A fault asks the index without a lock, prepares, and asks again under the lock of the table it installs
 //! into: a frame that has left the object in between is not installed. A frame is taken out of an object

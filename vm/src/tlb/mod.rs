@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `gather` | collects unhooked translations, flushes once, then frees |
 //! | `gather_parts` | an edit that several workers do in parts, with one flush |
-//! | `full_gather` | the end of a space, which nobody translates through any more |
+//! | `full_gather` | the end of a space, which no CPU translates through any more |
 //! | `shootdown` | flushes other CPUs: requests, interrupts, acknowledgements, and the switch of spaces |
 //! | `lazy` | CPUs that keep a space without running it: they leave it when they are asked to flush |
 //! | `mailbox` | the flush requests that wait for a CPU |
@@ -34,13 +34,13 @@
 //! A request that carries a range advances a CPU by exactly one generation; a CPU that finds a gap flushes
 //! everything. A full mailbox becomes a full flush, never a lost one. Nothing is allocated.
 //!
-//! # Who is interrupted
+//! # Which CPUs are interrupted
 //!
-//! A CPU that runs the space, once for each mailbox full of requests: whoever posts the first one interrupts
+//! A CPU that runs the space, once for each mailbox full of requests: the poster of the first one interrupts
 //! it. A CPU that only keeps the space's root (it idles, or runs a kernel thread) at most once from each time
 //! that it ran the space: it answers by leaving it (`lazy`). No other CPU.
 //!
-//! # Orders (protocol P7)
+//! # Orders (protocol P7 of `docs/design/protocols.md`)
 //!
 //! ```text
 //!   enter:  set `entering` and the mask's bit;  fence;  read the generation;  load the root

@@ -12,14 +12,12 @@
 //!
 //! That no file is missing is a test of the lab, `lab/check/tests/counted/walks.rs`.
 
-use super::Violation;
+use super::{SHELVES, Violation};
 use std::fs;
 use std::path::Path;
 
 const FILE: &str = "ARCHITECTURE.md";
 const SECTION: &str = "## Walks through the code";
-/// Beginnings of the names of files.
-const SHELVES: &[&str] = &["vm/", "linux-abi/", "lab/", "kernel/"];
 
 /// What the walks of the tree say that is not so; nothing where the tree has no such file.
 pub fn check(root: &Path) -> Vec<Violation> {
