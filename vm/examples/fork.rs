@@ -97,7 +97,7 @@ fn fork() {
     println!("a child of {PAGES} pages took {tables} frames");
     assert!(tables < PAGES / 8);
 
-    // Who writes gets a copy; the other keeps what it had.
+    // The space that writes gets a copy; the other keeps what it had.
     store(&machine, &parent, page(1), 100);
     store(&machine, &child, page(2), 200);
     let see = |space: &Space<'_>| [0, 1, 2].map(|nr| load(&machine, space, page(nr)));

@@ -1,5 +1,6 @@
-//! The names of types: none that was replaced by the field's word is declared again, and in the library one
-//! name stands for one type.
+//! Words. Of the names of types none that was replaced by the field's word is declared again, and in the
+//! library one name stands for one type. Comments and documents say the helper, the caller, the writer, and not
+//! `who` or `nobody`: a page is not mapped by a person.
 
 use crate::layers::tokens::{Token, tokens};
 use std::collections::BTreeMap;
@@ -45,6 +46,22 @@ const REPLACED: &[&str] = &[
     "Whence",
 ];
 
+/// Words for persons. In backticks they are names.
+const PERSONS: &[&str] = &["who", "whom", "whoever", "nobody", "somebody", "anybody", "everybody"];
+
+/// Where comments and documents may say so: records of what was decided and measured, essays; folders of the
+/// library that are not done yet.
+const EXEMPT: &[&str] = &[
+    "CHANGELOG.md",
+    "docs/decisions/",
+    "docs/design/",
+    "docs/results/",
+    "vm/src/frame/owned/",
+    "vm/src/space/",
+    "vm/src/table/",
+    "vm/src/vma/",
+];
+
 /// A type and where it is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Declared {
@@ -66,7 +83,29 @@ pub fn check_and_print(root: &Path) -> Result<(), String> {
     found.extend(ambiguous(&declared));
     found.iter().for_each(|line| println!("{line}"));
     println!("{} types are declared, {} of them under a name that is taken", declared.len(), found.len());
-    if found.is_empty() { Ok(()) } else { Err(format!("{} names of types must change", found.len())) }
+    let prose = crate::prose(root).filter(|(file, _)| !EXEMPT.iter().any(|part| file.starts_with(part)));
+    let persons: Vec<String> = prose.flat_map(|(file, text)| persons(&file, &text)).collect();
+    persons.iter().for_each(|line| println!("{line}"));
+    println!("{} comments and lines of documents name persons", persons.len());
+    let (names, lines) = (found.len(), persons.len());
+    if names + lines == 0 {
+        Ok(())
+    } else {
+        Err(format!("{names} names of types and {lines} lines must change"))
+    }
+}
+
+/// The lines of prose that name a person; what is fenced is a drawing, or a program's output.
+fn persons(file: &str, text: &str) -> Vec<String> {
+    let mut is_fenced = false;
+    let of_line = |(at, line): (usize, &str)| {
+        is_fenced ^= line.contains("```");
+        let outside_of_names = line.split('`').step_by(2).filter(|_| !is_fenced);
+        let mut words = outside_of_names.flat_map(|part| part.split(|c: char| !c.is_alphabetic()));
+        let word = words.find(|word| PERSONS.contains(&word.to_lowercase().as_str()))?;
+        Some(format!("{file}:{}: {word}", at + 1))
+    };
+    text.lines().enumerate().filter_map(of_line).collect()
 }
 
 /// The types that a file declares; those inside of functions too.

@@ -49,7 +49,7 @@ pub fn idle_if(nothing_to_do: impl FnOnce() -> bool) {
 // and a switch is a full fence; `Metal::call_handler` asserts what a handler leaves; the count's last bit but
 // one would take 2^31 calls. 3: `percpu::thread` is the running thread, and `Current` alone leads to a
 // context. 4: interrupts are real. 5: the word is loaded under the lock of the waiters; `wake` takes the
-// address. 6: nothing is observed. 7: the interrupt flag; who turns it on says why nothing relies on it
+// address. 6: nothing is observed. 7: the interrupt flag; what turns it on says why nothing relies on it
 // (`registers::enable_interrupts`). 8: there is one machine.
 unsafe impl Cpu for Core {
     const SEVERAL_MACHINES: bool = false;

@@ -16,7 +16,7 @@
 //!
 //! # How long a space lives
 //!
-//! A thread keeps a handle of the space that it runs in ([`ThreadSpace`]); whoever drops the last one ends
+//! A thread keeps a handle of the space that it runs in ([`ThreadSpace`]); dropping the last one ends
 //! the space. A CPU keeps the address alone: the library asks the CPUs that keep the root to leave before the
 //! first frame of the space returns, and waits until they have.
 
@@ -80,7 +80,7 @@ pub struct ThreadSpace {
 }
 
 // SAFETY: the handle is reached by `replace` and `handle` alone, which one CPU at a time may call for a
-// thread, says their contract; whoever hands a thread on to another CPU orders them (`Thread::on_cpu`). A
+// thread, says their contract; handing a thread on to another CPU orders them (`Thread::on_cpu`). A
 // handle may go from CPU to CPU, as checked here.
 unsafe impl Sync for ThreadSpace {}
 const _: fn() = || {

@@ -96,8 +96,8 @@ impl<'m> Kernel<'m> {
             let fits = |size: &&PageSize| at.is_multiple_of(size.bytes()) && at + size.bytes() <= end;
             let size = sizes.iter().find(fits).copied().unwrap_or(PageSize::Base);
             let to = leaf(PhysAddr(at).pfn(), Rights::READ | Rights::WRITE);
-            // SAFETY: the direct map is the machine's window (Machine, rule 1), for the kernel alone; who
-            // uses which bytes of it, their owners say.
+            // SAFETY: the direct map is the machine's window (Machine, rule 1), for the kernel alone;
+            // which bytes of it are used by what, their owners say.
             unsafe { self.map(VirtAddr(DIRECT_MAP as u64 + at).vpn(), size, to)? };
             at += size.bytes();
         }

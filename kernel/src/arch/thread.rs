@@ -5,7 +5,7 @@
 //! ```text
 //!   stack_pointer = 0    nothing to continue: the thread was never prepared, or has ended
 //!                 ≠ 0    where it goes on, if it is on no CPU
-//!   on_cpu               taken by who prepares it or switches to it; given up when its stack was left
+//!   on_cpu               taken to prepare it or to switch to it; given up when its stack was left
 //! ```
 
 mod run_all;
@@ -194,7 +194,7 @@ impl Thread {
     }
 }
 
-/// The stack of a thread that runs nowhere and has nothing to continue: only who prepares it touches it.
+/// The stack of a thread that runs nowhere and has nothing to continue: only what prepares it touches it.
 struct FreshStack<'t> {
     thread: &'t Thread,
     bounds: Range<usize>,

@@ -13,7 +13,7 @@
 //!
 //! A space is looked up by its number, and held for one step. One that has begun to end is refused; one whose
 //! last thread leaves meanwhile ends when the step does, on this thread. [`wait_until_nothing_is_held`] is
-//! for those who count frames behind the end of a program.
+//! for code that counts frames behind the end of a program.
 
 use crate::arch::Core;
 use crate::memory;

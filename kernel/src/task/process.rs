@@ -293,7 +293,7 @@ impl Process {
         if clear.0 != 0 && user::write(clear, &[0; 4]).is_ok() {
             sched::wake(key(clear), 1);
         }
-        // Other threads may be leaving too; the last one has nobody beside it.
+        // Other threads may be leaving too; the last one is alone.
         if self.alive.load(Relaxed) == 1 {
             self.count_resident();
         }

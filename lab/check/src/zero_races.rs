@@ -42,7 +42,7 @@ pub enum Action {
     LoadAndStore,
     /// MADV_DONTNEED of all of it, and a load.
     Discard,
-    /// munmap of a page that nobody stores to: a split.
+    /// munmap of a page that is never stored to: a split.
     UnmapPage,
     /// mprotect to read and back, and a store.
     ProtectAndStore,
@@ -87,7 +87,7 @@ pub fn all() -> impl Iterator<Item = [Action; 2]> {
 const HUGE: u64 = PageSize::Huge.bytes();
 /// Start of the mapping, two huge pages.
 const BASE: u64 = 16 << 40;
-/// A page of the mapping that is unmapped, and that nobody stores to.
+/// A page of the mapping that is unmapped, and never stored to.
 const CUT: u64 = BASE + 400 * PAGE;
 /// Frames: two huge pages for the space, two for each child, the zero page, and tables.
 const FRAMES: u64 = 10 * 512;
@@ -284,7 +284,7 @@ impl<'v, F: Format> CpuRun<'_, '_, 'v, F> {
         }
     }
 
-    /// Stores, and finds it there, unless somebody discards it; the page beside it is zero.
+    /// Stores, and finds it there, unless it is discarded; the page beside it is zero.
     fn store(&self, is_kept: bool, protects: bool) {
         let addr = own_byte(self.cpu, self.seed);
         let answer = self.driver.call(&Call::Write { addr, value: value_of(self.cpu) });

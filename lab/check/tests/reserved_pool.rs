@@ -27,7 +27,7 @@ const WINDOW: u64 = 64 * HUGE;
 const POOL: u64 = 4;
 const NR: &str = "/proc/sys/vm/nr_hugepages";
 
-/// A step of a sequence: of the first process, or of another one; or of who has them, and sizes the pool.
+/// A step of a sequence: of the first process, or of another one; or of the test, which sizes the pool.
 #[derive(Clone, Copy, Debug)]
 enum Do {
     Step(Step),
@@ -130,7 +130,7 @@ fn in_library(steps: &[Do], path: Path) -> Vec<Answer> {
     answers
 }
 
-/// One access; who has set the page aside takes it back from children.
+/// One access; the process that has set the page aside takes it back from children.
 fn access(
     spaces: &[Option<Space<'_>>],
     space: &Space<'_>,

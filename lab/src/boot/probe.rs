@@ -88,7 +88,7 @@ impl Firmware {
 
 impl Drop for Firmware {
     fn drop(&mut self) {
-        // A file that cannot be removed is left to whoever cleans the folder of temporary files.
+        // A file that cannot be removed is left to the cleaner of the folder of temporary files.
         let _ = fs::remove_file(&self.0);
     }
 }

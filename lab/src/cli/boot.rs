@@ -25,7 +25,7 @@ pub struct Args {
     /// How much memory it has, 64M to 64G
     #[arg(long, value_name = "M", default_value = "256M")]
     memory: String,
-    /// Who executes its instructions
+    /// What executes its instructions
     #[arg(long, value_enum, default_value_t = Accel::Tcg)]
     accel: Accel,
     /// Seconds until it is ended without a verdict

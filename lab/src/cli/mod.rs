@@ -60,7 +60,7 @@ enum Command {
     Record(record::Args),
     /// Run recorded programs again on our address space, and compare with Linux
     Replay(replay::Args),
-    /// Unmap a large guest's memory, and say whom that interrupted
+    /// Unmap a large guest's memory, and say which CPUs that interrupted
     Teardown(teardown::Args),
     /// Show every experiment, small, in under a minute (the default)
     Tour(tour::Args),

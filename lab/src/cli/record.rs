@@ -16,7 +16,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What a trace says of a program, for who gives it to somebody.
+/// What a trace says of a program, for a user that passes it on.
 const REVEALS: &str = "a trace names the command line, the programs and the files that were mapped, and says \
 which page was touched when; it has no contents of memory, and of the environment only its size";
 

@@ -1,4 +1,4 @@
-//! `interleaf teardown`: unmaps a large guest's memory, and says whom that interrupted.
+//! `interleaf teardown`: unmaps a large guest's memory, and says which CPUs that interrupted.
 
 use super::init::bytes_of;
 use crate::error::Failure;

@@ -21,7 +21,7 @@ pub struct PeakGarbage {
     /// The most bytes that waited at once: the sum of all CPUs' peaks.
     pub peak_bytes: u64,
     /// What `peak_bytes` may be: the sum of the CPUs' limits, what the call that made the peak retired on
-    /// each, and a lot for each CPU, for what is retired where nobody may wait.
+    /// each, and a lot for each CPU, for what is retired where no thread may wait.
     pub limit_bytes: u64,
     /// The longest grace period that a caller waited for, in nanoseconds.
     pub longest_grace_ns: u64,

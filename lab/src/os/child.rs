@@ -192,7 +192,7 @@ impl Drop for Child {
 }
 
 impl Channel {
-    /// The two sides of a new channel: that of the one who asks, and that of the process.
+    /// The two sides of a new channel: that of the asking process, and that of the child.
     fn pair() -> Result<[Self; 2]> {
         let area = shared_area()?;
         let (request, done) = (pipe()?, pipe()?);

@@ -51,7 +51,7 @@ impl ZeroMemory {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `new` has made this part of the reservation readable, which nothing takes back as long as
         // the reservation lives; private memory that is never writable, or a file of zeros whose descriptor
-        // was closed in `new`: nobody writes it.
+        // was closed in `new`: it is never written.
         unsafe {
             std::slice::from_raw_parts(self.reservation.start().add(self.offset).as_ptr(), self.len_bytes)
         }
@@ -77,13 +77,13 @@ impl ZeroMemory {
         if fd < 0 {
             return Err(Error::last_os_error());
         }
-        // SAFETY: the descriptor was just opened, and is nobody else's.
+        // SAFETY: the descriptor was just opened, and has no other owner.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(PAGE as u64)?;
         for offset in (0..self.len_bytes).step_by(PAGE) {
             let (prot, flags) = (libc::PROT_READ, libc::MAP_SHARED | libc::MAP_FIXED);
             // SAFETY: the page begins below `len_bytes`, which was padded by more than it may reach beyond:
-            // it lies in the reservation, which is this value's, and nobody has read it yet.
+            // it lies in the reservation, which is this value's, and was not read yet.
             let at = unsafe { libc::mmap(self.at(offset), PAGE, prot, flags, file.as_raw_fd(), 0) };
             if at == libc::MAP_FAILED {
                 return Err(Error::last_os_error());

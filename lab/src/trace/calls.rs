@@ -102,7 +102,7 @@ calls! {
 }
 
 /// Whether a call with these arguments belongs in a trace: of `prctl` operations those about memory, of calls
-/// that set a limit those of an address space. The limit itself is behind a pointer, which nobody follows.
+/// that set a limit those of an address space. The limit itself is behind a pointer, which is not followed.
 pub fn is_kept(sys: Sys, args: &[u64; 6]) -> bool {
     match sys {
         Sys::Prctl => PRCTL_KEPT.contains(&args[0]),

@@ -26,7 +26,7 @@ impl Frames {
 unsafe impl FrameAllocator<Size4KiB> for Frames {
     fn allocate_frame(&mut self) -> Option<PhysFrame> {
         let at = self.free.alloc(1)? as u64 * PAGE;
-        // SAFETY: a frame of the board's, which nobody else has.
+        // SAFETY: a frame of the board's, which has no other owner.
         unsafe { with_exposed_provenance_mut::<u8>(at as usize).write_bytes(0, PAGE as usize) };
         self.allocated += 1;
         Some(PhysFrame::containing_address(PhysAddr::new(at)))
@@ -114,7 +114,7 @@ impl Space {
             return true;
         }
         let Some(frame) = self.frames.allocate_frame() else { return false };
-        // SAFETY: a frame that nobody else has.
+        // SAFETY: a frame without another owner.
         match unsafe { self.table.map_to(page_at(at), frame, flags, &mut self.frames) } {
             Ok(flush) => flush.ignore(),
             Err(MapToError::FrameAllocationFailed | MapToError::ParentEntryHugePage) => return false,

@@ -114,7 +114,7 @@ impl<M: Machine> Memory<'_, M> {
         // SAFETY: a zone has just given the block.
         let pfn = unsafe { self.prepare_block(block, order, Init::Dirty) };
         if block.1 == Init::Dirty && !mutant!("alloc.folio-not-zeroed-by-helpers") {
-            // SAFETY: the part lies in the block, by `in_parts`, which nobody but this call has; no other
+            // SAFETY: the part lies in the block, by `in_parts`, which this call alone has; no other
             // part holds these frames.
             self.in_parts(workers, (pfn, order), |part| unsafe { self.machine.zero(part, PART) });
         }
@@ -170,7 +170,7 @@ impl<M: Machine> Memory<'_, M> {
         debug_assert_eq!(meta.state(), FrameState::cached(init), "{pfn:?} was in a cache");
         meta.set_state(FrameState::TAKEN_FRAME);
         if (wanted, init) == (Init::Zeroed, Init::Dirty) && !mutant!("alloc.frame-not-zeroed") {
-            // SAFETY: the frame was just allocated, and is nobody else's.
+            // SAFETY: the frame was just allocated, and has no other owner.
             unsafe { self.machine.zero(pfn, Order::BASE) };
         }
         pfn

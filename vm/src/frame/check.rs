@@ -26,7 +26,7 @@ pub struct FrameCounts {
     pub pinned: u64,
     /// Free blocks by order.
     blocks: [u64; ORDERS],
-    /// Huge pages that the reserved pool has and nobody uses, by size.
+    /// Huge pages of the reserved pool that are not in use, by size.
     pooled: [u64; 2],
 }
 

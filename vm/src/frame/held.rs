@@ -65,8 +65,8 @@ impl<V, C: Cpu> HeldValue<V, C> {
     /// Counts a hold more. `false`, and no change, where there is none any more, or as many as can be
     /// counted.
     ///
-    /// Relaxed: the value was written before the entry was linked, which whoever found it has acquired, and
-    /// the count orders the end alone.
+    /// Relaxed: the value was written before the entry was linked, which the lookup has acquired, and the
+    /// count orders the end alone.
     fn try_hold(&self) -> bool {
         let may = |holds: u32| (holds != 0 || mutant!("held.revived")) && holds < MAX_HOLDS;
         self.holds.update(Relaxed, Relaxed, |holds| may(holds).then_some(holds + 1)).is_ok()
@@ -149,7 +149,7 @@ impl<V: Send + Sync, M: Machine> Drop for Hold<'_, '_, V, M> {
             return;
         }
         // SAFETY: this hold took the count to 0, where it stays: no other hold is there or can be had, so the
-        // value is this one's alone, and nobody drops it again. What was done through the others comes before
+        // value is this one's alone, and is dropped once. What was done through the others comes before
         // (`put`).
         unsafe { ManuallyDrop::drop(&mut *held.value.get()) };
         let HeldRegistry { registry, memory, rcu } = self.registry;

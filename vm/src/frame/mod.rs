@@ -27,7 +27,7 @@
 //! | `parts` | zeroing and copying of large blocks, with helpers |
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
 //! | `huge_pool` | huge pages that are kept back from the zones: the reserved pool |
-//! | `huge_zero`, `zero_table` | the huge zero page, and who uses it; the table that shows one |
+//! | `huge_zero`, `zero_table` | the huge zero page, and its users; the table that shows one |
 //! | `reclaim` | memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
 //!

@@ -1,6 +1,6 @@
 //! Work on a large block in parts: zeroing and copying, by helpers where there are any.
 //!
-//! A block of 2 MiB takes as long to zero as hundreds of faults, so whoever asks for one waits. Idle CPUs
+//! A block of 2 MiB takes as long to zero as hundreds of faults, so its caller waits. Idle CPUs
 //! take parts of it, the caller works too: at the end it waits for no more than the parts that helpers have
 //! begun, which are expedited meanwhile, however low their priority is.
 //! (Linux: padata's multithreaded jobs; its own huge pages are zeroed by the faulting CPU.)

@@ -109,7 +109,7 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
         let Some(place) = self.pool.with(memory).alloc() else { return Err(value) };
         let bucket = self.bucket(number);
         let (head, next) = (RcuHead::new(), AtomicPtr::null());
-        // SAFETY: the pool has just given the memory, which is nobody else's and fits an entry.
+        // SAFETY: the pool has just given the memory, which has no other owner and fits an entry.
         let entry = unsafe { &mut *place.as_ptr() }.write(RegistryEntry { head, next, number, value });
         let at = NonNull::from(&entry.value);
         let _held = bucket.lock.lock();
@@ -172,8 +172,8 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
         let mut link = &bucket.first;
         loop {
             let at = NonNull::new(link.load(Relaxed))?;
-            // SAFETY: an entry that is linked was filled before, and is not freed while it is; only who holds
-            // the lock unlinks one of this bucket.
+            // SAFETY: an entry that is linked was filled before, and is not freed while it is; only the
+            // holder of the lock unlinks one of this bucket.
             let entry = unsafe { at.as_ref() };
             if entry.number == number && is_it(&raw const entry.value) {
                 link.store(entry.next.load(Relaxed), Release);

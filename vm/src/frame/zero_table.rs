@@ -41,7 +41,7 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Keeps the table, of this memory, as the one to show from this CPU, for good. `Err` with the table
     /// where there is one already. The caller has filled it with entries that show the zero page, never to
-    /// write, and marked as accessed; nobody writes it from now on.
+    /// write, and marked as accessed; it is not written from now on.
     pub(crate) fn place_zero_table<'m>(&self, table: TableFrame<'m, M>) -> Result<Pfn, TableFrame<'m, M>> {
         let pfn = table.pfn();
         if self.zones[self.local_huge_zero()].zero_table().place(pfn) {

@@ -80,7 +80,7 @@ impl<M> core::fmt::Debug for Callback<M> {
 ///    `set_helper_handler(None)` has returned, no helper runs it.
 /// 8. [`claim_memory`](Machine::claim_memory) returns true only for frames of RAM that `window` covers and
 ///    that nothing else uses, and at most once for each frame, as long as a reference to the machine lives.
-///    Whoever has the machine exclusively, `&mut`, may make frames claimable again once no handler is set.
+///    An exclusive reference, `&mut`, may make frames claimable again once no handler is set.
 /// 9. [`loaded_root`](Machine::loaded_root) returns a frame only while this CPU translates through the root
 ///    in it.
 /// 10. A [record window](Machine::reserve_record_window) stays at its place as long as a reference to the

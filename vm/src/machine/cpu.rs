@@ -43,7 +43,7 @@ pub struct Irq(pub usize);
 /// panics, does not return, or has no effect.
 ///
 /// Methods with a body keep the rules where one CPU runs one thread of the library's, and no handler of the
-/// library interrupts it. Who has more CPUs, threads or interrupts writes those that then break one.
+/// library interrupts it. A platform with more CPUs, threads or interrupts writes those that then break one.
 ///
 /// A platform of *one CPU* refuses a second thread by the defaults of [`machine`](Cpu::machine) and
 /// [`SEVERAL_MACHINES`](Cpu::SEVERAL_MACHINES): each thread is the one CPU of a machine of its own, and the

@@ -5,7 +5,7 @@ use crate::units::Pfn;
 /// The root of tables that the hardware may walk: what [`Machine::load_root`](super::Machine::load_root)
 /// takes.
 ///
-/// Safe code has none but by way of a space: whoever could load any frame as a root would have a CPU
+/// Safe code has none but by way of a space: code that could load any frame as a root would have a CPU
 /// translate through what a program has written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootTable(Pfn);

@@ -50,7 +50,8 @@ pub(super) unsafe fn copy_out(from: NonNull<u8>, mut to: &mut [u8]) {
     }
 }
 
-/// Copies a slice to memory. Bytes of a word that lie outside are kept, whoever writes them meanwhile.
+/// Copies a slice to memory. Bytes of a word that lie outside are kept, also where other threads write them
+/// meanwhile.
 ///
 /// # Safety
 /// As for [`copy_out`], of the bytes copied to.

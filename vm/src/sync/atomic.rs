@@ -262,7 +262,7 @@ impl<C: Cpu> AtomicU32<C> {
 pub struct AtomicPtr<T, C: Cpu>(AtomicUsize<C>, PhantomData<*mut T>);
 
 // SAFETY: it is one atomic word. Loading gives a raw pointer, and to follow that is unsafe: as with `core`'s
-// atomic pointer, whoever follows it says why the target may be used on that thread.
+// atomic pointer, the code that follows it says why the target may be used on that thread.
 unsafe impl<T, C: Cpu> Send for AtomicPtr<T, C> {}
 // SAFETY: as above.
 unsafe impl<T, C: Cpu> Sync for AtomicPtr<T, C> {}

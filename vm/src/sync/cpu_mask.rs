@@ -1,7 +1,7 @@
 //! Sets of CPUs that the CPUs change themselves: the CPUs that run a space, the workers that are parked.
 //!
-//! A set has as many words as the platform's machines may need. So that whoever reads it does not read 64
-//! words where one is in use, a *summary* has a bit for each word in which there was a CPU before:
+//! A set has as many words as the platform's machines may need. So that a reader does not read 64 words
+//! where one is in use, a *summary* has a bit for each word in which there was a CPU before:
 //!
 //! ```text
 //!   summary   1 . . . 1 . .          a set bit stays set

@@ -47,7 +47,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Rounds in which nothing changes, one after another: some ten microseconds at least. Whoever is in the
+    /// Rounds in which nothing changes, one after another: some ten microseconds at least. A thread in the
     /// middle of a step has preemption off, or a lock that the round takes too.
     const MOST: u32 = 4096;
     /// Of these an own step takes as many. A call that prepares all it can has fewer than ten.

@@ -3,7 +3,7 @@
 //!
 //! Every CPU has left the space, and with it every TLB its translations (protocol P7: a CPU that is not in
 //! the mask starts empty when it comes, and none comes). So the flush that frees wait for elsewhere has
-//! nobody to reach: each part asserts that the mask is empty still, and frees; a frame that others may map
+//! no CPU to reach: each part asserts that the mask is empty still, and frees; a frame that others may map
 //! too is put as its entry is cleared. The one flush of the end is that of the gather which takes the
 //! tables. Records are read again while they are in the caches, which a flush of all at once would not
 //! allow.
@@ -53,8 +53,8 @@ impl<'a, 'm, M: Machine> FullGather<'a, 'm, M> {
         batch.free_after(self.memory, self.rcu, || self.assert_loaded_nowhere())
     }
 
-    /// Asked before anything of the space is freed. No CPU loads it later: who ends a space has it by `&mut`,
-    /// and a CPU loads a space that it has borrowed.
+    /// Asked before anything of the space is freed. No CPU loads it later: the end of a space has it by
+    /// `&mut`, and a CPU loads a space that it has borrowed.
     #[inline(always)]
     fn assert_loaded_nowhere(&self) {
         assert!(self.space.is_loaded_nowhere(), "a space ends while a CPU has it loaded");

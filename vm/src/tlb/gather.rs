@@ -24,7 +24,7 @@
 //! flush for all parts.
 //!
 //! One edit of a space at a time may do so; another one beside it, and one of a space that no CPU runs, whose
-//! flushes interrupt nobody, flushes whenever its places are full.
+//! flushes interrupt no CPU, flushes whenever its places are full.
 
 use super::space::Deferral;
 use super::{PendingFlush, Shootdown};

@@ -17,7 +17,7 @@
 //! CPUs depends on it. Leaving is the second half of a switch to no space, in the same order; flushers wait
 //! for it as for any CPU that leaves, and so does whatever is freed after a flush: tables too.
 //!
-//! # Who takes the CPU out of the mask
+//! # How the CPU leaves the mask
 //!
 //! The interrupt knows the space by its number alone. The flushers whose request made the CPU leave still
 //! wait for it, and have the space at hand: they clear the bit ([`Shootdown::clear_departed`]), under the
@@ -35,7 +35,7 @@
 //!
 //! # The end of a space
 //!
-//! A space ends when nobody can activate it any more: then every CPU in its mask keeps it lazily, and one
+//! A space ends when it cannot be activated any more: then every CPU in its mask keeps it lazily, and one
 //! request makes all of them leave ([`Shootdown::evict_lazy`]). A CPU that runs it all the same stays in the
 //! mask, and the space refuses to end.
 

@@ -76,7 +76,7 @@ impl<C: Cpu> SpaceTlb<C> {
 
     /// The right to leave frames in their slots until they are flushed. `None` while another edit has it.
     ///
-    /// Acquire, and release at its end: the slots of the last edit are empty. Whoever reads one takes its
+    /// Acquire, and release at its end: the slots of the last edit are empty. A reader of one takes its
     /// table's lock, too.
     pub(super) fn try_defer(&self) -> Option<Deferral<'_, C>> {
         let is_free = self.deferral.compare_exchange(0, 1, Acquire, Relaxed).is_ok();

@@ -2,8 +2,8 @@
 //!
 //! A platform says once how many CPUs its machines may have: [`Cpu::CpuWords`](crate::machine::Cpu::CpuWords)
 //! is `[u64; 1]` for 64 CPUs, `[u64; 64]` for 4 096. Sets that the library keeps are of that width, and lie
-//! where they are used. Whoever only reads a set borrows it: `&CpuMask` is a reference to words of any
-//! number, as `&str` is to bytes.
+//! where they are used. A function that only reads a set borrows it: `&CpuMask` is a reference to words of
+//! any number, as `&str` is to bytes.
 
 use super::CpuId;
 use core::fmt;

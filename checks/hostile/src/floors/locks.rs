@@ -1,5 +1,5 @@
 //! Locks: guards that are forgotten or dropped in any order, ranks that are none, locks of other sets, and
-//! words that nobody would write.
+//! words that no correct caller would write.
 
 use crate::world::{Lab, on_cpu, on_lost_cpu};
 use crate::{call, called};
@@ -34,7 +34,7 @@ fn raw_locks() {
         let word = AtomicU32::<Host>::new(value);
         let lock = call!(RawSpinLock::from_word, &word).expect("any word is a lock");
         let guard = call!(RawSpinLock::try_lock, lock, Rank(1)).flatten();
-        // The word of a lock that is held, changed by who has the word.
+        // The word of a lock that is held, changed by the owner of the word.
         word.store(3, SeqCst);
         drop(guard);
     }

@@ -87,7 +87,7 @@ fn defaults(machine: &Lab) {
     called!(Harness::run_with_helper => lazy.run_with_helper(machine, &|| panic!("a program that panics")));
 }
 
-/// Interrupts and preemption that nobody turns on again.
+/// Interrupts and preemption that are never turned on again.
 fn left_off(_: &Lab) {
     called!(Cpu::interrupts_off => Host::interrupts_off());
     called!(Cpu::preempt_off => Host::preempt_off());

@@ -101,7 +101,7 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, spaces: &Spaces<'v, Lab>, space: &AddressSpa
     }
     let missing = Some(Err(RmapError::SpaceMissing));
     assert_eq!(answers[..4], [Some(Ok(RmapFound::All(1))), Some(Ok(RmapFound::Stopped)), missing, missing]);
-    // Nobody's, and given back in between.
+    // Not in use, and given back in between.
     let loose = Frame::from(memory.alloc_zeroed(Priority::Normal).expect("memory")).into_user();
     assert_eq!(vm.rmap_walk(&loose, |_| Some(space), go_on), Ok(RmapFound::All(0)));
     space.unmap(base, 2 << 12).expect("mapped");

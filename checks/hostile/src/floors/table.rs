@@ -208,7 +208,7 @@ fn space<'v>(vm: &'v Vm<'v, Lab>) -> AddressSpace<'v, Lab> {
 }
 
 /// Edits of a space's table that the space knows nothing of: what they map may be lost, and its memory with
-/// it, but no frame is freed that somebody has.
+/// it, but no frame is freed that has an owner.
 fn behind_its_back(machine: &Lab, vm: &Vm<'_, Lab>) {
     let space = space(vm);
     let running = space.activate(None);

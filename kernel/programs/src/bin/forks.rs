@@ -74,7 +74,7 @@ fn check(region: &Region, pages: usize, writer: u64, who: &str) {
     }
 }
 
-/// Children see what was written before they were made, and nobody sees what another process writes after.
+/// Children see what was written before they were made, and no process sees what another one writes after.
 fn contents(children: usize, pages: usize) {
     let region = granted("mmap", Region::map(2 * pages, Rights::WRITE));
     fill(&region, pages, 0);
@@ -111,7 +111,7 @@ fn chain(pages: usize) {
     granted("munmap", region.unmap());
 }
 
-/// Shared memory stays shared, and a page that was only read is no page of anybody's.
+/// Shared memory stays shared, and a page that was only read is no page of its own.
 fn shared_and_wiped() {
     let shared = granted("mmap", Region::map_shared(2, Rights::WRITE));
     shared.write(0, 0, 1);

@@ -1,8 +1,8 @@
 //! Huge pages of the reserved pool: what is set aside is there, a fork shares what is shared, a page that
 //! there is not is a bus error, and the kernel's counts say so.
 //!
-//! `pool [PAGES]`. With a number the machine must have a pool of so many huge pages of 2 MiB that nobody else
-//! uses. Without one it does what the pool has pages for: nothing, if it has none.
+//! `pool [PAGES]`. With a number the machine must have a pool of so many huge pages of 2 MiB that are not in
+//! use. Without one it does what the pool has pages for: nothing, if it has none.
 #![cfg_attr(metal, no_std, no_main)]
 
 use interleaf_programs::say::granted;

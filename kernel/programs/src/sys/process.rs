@@ -13,7 +13,7 @@ const WNOHANG: usize = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child(pub usize);
 
-/// Who goes on after a fork.
+/// The process that goes on after a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forked {
     /// The child, with one thread and a copy of the memory.

@@ -1,7 +1,7 @@
 //! An allocation refused, in a random state, while other CPUs fault: on the seeded machine.
 //!
 //! A sequence leads to a state; then CPU 0 makes its last step, and two more CPUs touch pages of the same
-//! space. One allocation fails, or all from one on, whoever makes it. Afterwards the answer is that of an
+//! space. One allocation fails, or all from one on, on any CPU. Afterwards the answer is that of an
 //! undisturbed run, or says that memory lacks and all mappings are as they were, but for identities that
 //! faults have given; everything adds up, and the same operation is answered as in the undisturbed run.
 

@@ -1,8 +1,8 @@
 //! Two CPUs at once on huge pages of shared memory, on the seeded machine.
 //!
 //! Both run a space that maps two huge pages of an object, and some pages of the first once more at another
-//! place, where no huge leaf fits. Each CPU has a page of its own in the first huge page, which nobody
-//! unmaps. Each does an operation, then reads its page back, at both places. What holds whatever the
+//! place, where no huge leaf fits. Each CPU has a page of its own in the first huge page, which is never
+//! unmapped. Each does an operation, then reads its page back, at both places. What holds whatever the
 //! order: no store is lost, nothing is reached that is not mapped, no TLB holds two sizes, and counts of
 //! frames are those of entries.
 
@@ -129,7 +129,7 @@ impl<'a, 'v, F: Format> Deref for Object<'_, 'a, 'v, F> {
 }
 
 impl<F: Format> Object<'_, '_, '_, F> {
-    /// The own page within the object, which nobody unmaps at its first place.
+    /// The own page within the object, which is never unmapped at its first place.
     fn own(&self) -> u64 {
         (5 + 100 * self.cpu) * PAGE
     }

@@ -2,7 +2,7 @@
 //!
 //! Both run a space whose arena is two huge pages; each CPU has a page of its own in the first of them,
 //! and has stored there. Each does an operation, then stores to its page again and reads it back. What
-//! holds whatever the order: no CPU loses a store that nobody discards, none reaches a frame that is not
+//! holds whatever the order: no CPU loses a store that is not discarded, none reaches a frame that is not
 //! the page's, no TLB holds two sizes, and everything adds up.
 
 use super::HUGE_BYTES;
@@ -185,7 +185,7 @@ impl<F: Format> Cpu<'_, '_, F> {
         BASE + (5 + 100 * self.cpu) * PAGE
     }
 
-    /// Stores to the own page, which nobody unmaps.
+    /// Stores to the own page, which is never unmapped.
     fn store(&self, value: u8) {
         self.call(Call::Write { addr: self.own_page(), value });
     }

@@ -3,7 +3,7 @@
 //! Both run a space that maps three pages of the pool, which has as many for a child's copies and one more,
 //! and two pages of shared memory of the pool, which has those too; each CPU stores to a part of its own in
 //! the first page. Each does an operation, then reads its part back. What holds whatever the order: a page
-//! that is set aside is there for its fault, no CPU loses a store that nobody discards, or one to shared
+//! that is set aside is there for its fault, no CPU loses a store that is not discarded, or one to shared
 //! memory, no TLB holds what is gone, and the pool's counts are what entries and objects say.
 
 use super::HUGE_BYTES;
@@ -141,7 +141,7 @@ impl Operation for PoolOperation {
 struct Pool<'a, 'b, 'v, F: Format>(&'a Cpu<'b, 'v, F>);
 
 impl<'v, F: Format> Pool<'_, '_, 'v, F> {
-    /// An address in the first page, which nobody unmaps or discards.
+    /// An address in the first page, which is never unmapped or discarded.
     fn own(&self) -> u64 {
         BASE + (5 + 100 * self.0.cpu) * PAGE
     }
@@ -169,7 +169,7 @@ impl<'v, F: Format> Pool<'_, '_, 'v, F> {
         assert!(mapped.is_ok(), "the pool has enough: {mapped:?}");
     }
 
-    /// An address in the first page of shared memory, which nobody unmaps.
+    /// An address in the first page of shared memory, which is never unmapped.
     fn own_shared(&self) -> u64 {
         SHARED + (3 + 50 * self.0.cpu) * PAGE
     }

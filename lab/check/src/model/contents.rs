@@ -3,7 +3,7 @@
 use crate::calls::{PAGE, fingerprint};
 use std::sync::LazyLock;
 
-/// The bytes of one page; none are kept while all are zero and nobody has written there: a huge page has 512.
+/// The bytes of one page; none are kept while all are zero and none was written: a huge page has 512.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contents(Option<Box<[u8]>>);
 

@@ -7,7 +7,7 @@ use crate::calls::Errno;
 use crate::setting::InheritedZeroPages;
 
 impl Model {
-    /// The child's address space. Objects stay with whoever holds them.
+    /// The child's address space. Objects stay with their holders.
     pub(super) fn fork(&mut self) -> Result<Self, Errno> {
         let mut child = self.clone();
         child.objects = Objects::default();

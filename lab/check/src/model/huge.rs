@@ -10,7 +10,7 @@
 //! *All pages* where the region lies in one mapping that may have huge pages: a store then installs one, a
 //! load the huge zero page. What cuts a huge leaf leaves a table. Tables go where no mapping is left.
 //!
-//! A fork shares huge pages, so it matters who else maps a part of one: a store to a huge page of which
+//! A fork shares huge pages, so it matters which others map a part of one: a store to a huge page of which
 //! another process has the least part splits the leaf and copies one page. So each huge page has a number,
 //! and a page in a table knows whose part it is.
 

@@ -32,14 +32,14 @@ use std::fmt;
 pub enum ProcessStep {
     /// A process makes a call.
     Call {
-        /// Who.
+        /// The process.
         process: usize,
         /// What.
         call: Call,
     },
     /// A process forks.
     Fork {
-        /// Who.
+        /// The process.
         process: usize,
         /// The number of the new process, which no other has.
         child: usize,
@@ -113,7 +113,7 @@ pub trait ProcessSystem {
 }
 
 impl ProcessStep {
-    /// Who takes the step.
+    /// The process that takes the step.
     #[must_use]
     pub fn process(&self) -> usize {
         match *self {

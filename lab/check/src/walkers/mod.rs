@@ -10,7 +10,7 @@
 //!
 //! A walker that has stopped takes no step, but answers interrupts where its CPU has them on, as any CPU
 //! does. If a writer waits for it, no CPU can go on, or one goes on for ever: the run ends as a deadlock or a
-//! livelock. A walker that has interrupts off stops at the next step where they are on: whoever turns them
+//! livelock. A walker that has interrupts off stops at the next step where they are on: a section with them
 //! off ends soon.
 //!
 //! The walker itself asserts what it finds: of given frames a page leads to its own and no other; a word of a

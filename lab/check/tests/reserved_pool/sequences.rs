@@ -41,7 +41,7 @@ fn by(process: usize, one: Do) -> Do {
     }
 }
 
-/// Private memory that processes share by fork: who gets a copy, who writes in place, who loses a page.
+/// Private memory that processes share by fork: which one gets a copy, writes in place, loses a page.
 fn fork_sequence() -> Vec<Do> {
     [
         store_after_fork(),

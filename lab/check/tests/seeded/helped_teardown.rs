@@ -1,5 +1,5 @@
 //! A large range cleared in parts on the seeded machine, beside every call that could meet it: whatever the
-//! seed, nobody reaches a frame that was freed, and what is left adds up.
+//! seed, no CPU reaches a frame that was freed, and what is left adds up.
 //!
 //! ```text
 //!   cpu 0   munmap or MADV_DONTNEED of five tables ─── one flush

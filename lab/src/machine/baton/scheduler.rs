@@ -286,7 +286,7 @@ impl Scheduler {
         }
     }
 
-    /// Stops the running CPU, if this is the step, until all others are idle: so nobody may wait for it, but
+    /// Stops the running CPU, if this is the step, until all others are idle: so no CPU may wait for it, but
     /// for its answers to interrupts.
     fn stop_if_due(&self) {
         let (Some((cpu, left)), me) = (self.stop.get(), self.running.get()) else { return };

@@ -135,7 +135,7 @@ impl Arena {
     pub(super) unsafe fn dissolve_record_windows(&self) {
         let back = |window: &Reservation, offset: usize, frames: PfnRange| {
             let part = offset..offset + frames.len() as usize * PAGE_SIZE;
-            // SAFETY: the caller's promise; the frames were moved away, and nobody has them.
+            // SAFETY: the caller's promise; the frames were moved away, and are not in use.
             let moved = unsafe { self.memory.move_here(self.offset_of(frames), window, part) };
             moved.expect("what was moved can be moved back");
         };

@@ -38,8 +38,8 @@ impl<C: Flavour, F: Format> BareMemory<'_, C, F> {
     /// As [`zero`](Self::zero).
     pub fn fill(&mut self, frames: PfnRange, byte: u8) {
         let (at, len_bytes) = self.block(frames);
-        // SAFETY: the frames lie in the arena, and no system has them, as `block` has checked: nobody borrows
-        // from them. As long as `claims` is locked none gets them, and no other thread is here.
+        // SAFETY: the frames lie in the arena, and no system has them, as `block` has checked: no borrow
+        // of them is left. As long as `claims` is locked none gets them, and no other thread is here.
         unsafe { at.write_bytes(byte, len_bytes) };
     }
 

@@ -1,10 +1,10 @@
-//! Does the space's lock let nobody starve, what does that cost, and how long does a fault wait for a large
-//! munmap?
+//! Does the space's lock let no thread starve, what does that cost, and how long does a fault wait for a
+//! large munmap?
 //!
 //! How long a request waits is counted exactly, by the lock itself, in grants to the other side between the
 //! request and its own grant: under many seeded schedules, whatever the host does. Times of real threads
 //! stand beside, without a bar: four threads on two CPUs wait for the host's scheduler too. The pair of a
-//! reader that meets nobody is `sync.share_pair`; `fair.pair` is that of a writer.
+//! reader alone is `sync.share_pair`; `fair.pair` is that of a writer.
 
 use super::{Bar, Benchmark, Figure, Options, alone, counted, ns_per, paired, pinned_threads, yardstick};
 use crate::error::Failure;

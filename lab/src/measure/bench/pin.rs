@@ -4,7 +4,7 @@
 //! call. `pin.fast` is a page of that, against the same through `pin_pages_slow`. `pin.fast_one` is a call
 //! for one page, of which most is the charge to the limit and the counters. This CPU runs the space, alone,
 //! so it owns the locks of its tables: the slow pin is as cheap as it can be. `pin.range` is a page of a
-//! large range, all of which one call pins, against a call for each page; nobody helps.
+//! large range, all of which one call pins, against a call for each page; without helpers.
 
 use super::{Bar, Benchmark, Figure, Options, ns_per, paired};
 use crate::error::Failure;

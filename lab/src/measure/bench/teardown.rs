@@ -1,4 +1,4 @@
-//! What does it take to clear the entries of a large mapping, and whom does that interrupt?
+//! What does it take to clear the entries of a large mapping, and which CPUs does that interrupt?
 //!
 //! `teardown.unhook` and `teardown.whole` are nanoseconds for each huge entry of a guest of 496 GiB,
 //! cleared by munmap: where no CPU runs the space, so that there is nothing to flush, and where this CPU

@@ -2,7 +2,7 @@
 //! nothing else: no code that has to be right can take less.
 //!
 //! An entry is a word, a record has 32 bytes. Each loop changes a record by one locked instruction, as must
-//! whoever shares frames with CPUs that take references without a lock, and entries by plain stores.
+//! all code that shares frames with CPUs that take references without a lock, and entries by plain stores.
 
 use crate::os::memory::prefer_huge_pages;
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! How long does it take to unmap a large guest, and whom does that interrupt?
+//! How long does it take to unmap a large guest, and which CPUs does that interrupt?
 //!
 //! A space maps the guest's memory by huge leaves of frames behind which there is no memory: what is measured
 //! are entries, tables and flushes. Each [`Way`] is a row. While the first CPU unmaps, the second walks the
@@ -26,7 +26,7 @@ pub enum Way {
     RunHere,
     /// munmap while another CPU runs the space too, and faults in another mapping.
     RunTwice,
-    /// munmap by the one CPU that runs the space, with a helper on the other: nobody walks beside.
+    /// munmap by the one CPU that runs the space, with a helper on the other: no walker beside.
     ByJob,
 }
 

@@ -1,6 +1,6 @@
 //! What a child may be asked to do: a closed list, each with its arguments checked.
 //!
-//! A child has a copy of its parent's memory and code. Whoever could write there could have it make any
+//! A child has a copy of its parent's memory and code. A caller that could write there could have it make any
 //! system call, also one that writes to its parent. So steps change only the *windows*, ranges in which the
 //! child has nothing of its own, or are refused by Linux for their arguments alone.
 

@@ -12,7 +12,7 @@
 //! | `mod` | the counts, and all changes of them |
 //! | `folio` | [`PoolFolio`]: a huge page that was taken, and is not mapped yet |
 //! | `copy` | [`PoolCopy`]: one that holds a copy of what several spaces share |
-//! | `reserve` | [`HugeReserve`]: huge pages that are set aside, on the way to or from who counts them |
+//! | `reserve` | [`HugeReserve`]: huge pages that are set aside, on the way to or from what counts them |
 //! | `resize` | how many huge pages there are |
 //! | `take_back` | [`TakingBack`]: a page is being taken back from children |
 //!
@@ -34,10 +34,10 @@
 //! [`Reserved`]: crate::machine::Marker::Reserved
 //!
 //! The rule is *reserved ≤ free + away + astray*; what *free + away* have beyond *reserved* is *available* to
-//! mappings that set nothing aside, and to be reserved. So whoever takes a huge page for a reserved entry
-//! gets one: where none is free at this moment, one is on its way back, and is waited for. But for what has
-//! gone astray: a caller has taken a reference by number between the change of the entry and its flush. How
-//! long it is kept is not for the pool to say, so nothing waits for it but one grace period. A fault that
+//! mappings that set nothing aside, and to be reserved. So a fault that takes a huge page for a reserved
+//! entry gets one: where none is free at this moment, one is on its way back, and is waited for. But for what
+//! has gone astray: a caller has taken a reference by number between the change of the entry and its flush.
+//! How long it is kept is not for the pool to say, so nothing waits for it but one grace period. A fault that
 //! prepares a huge page changes no reserve before it installs it, under the lock of the entry's table; so it
 //! does not matter what becomes of the entry meanwhile.
 
@@ -122,7 +122,7 @@ pub(crate) enum NotTaken {
     /// One was reserved, and references keep the page that was to come back for it.
     Astray,
     /// None is free or on its way back, though one was reserved: it has just been used, by the entry
-    /// or whoever has changed it. The caller looks at the entry again.
+    /// or the thread that changed it. The caller looks at the entry again.
     Kept,
 }
 
@@ -218,7 +218,7 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// The leaf that mapped the folio at `pfn` has just been replaced, under its table's lock; a huge page is
-    /// set aside for the entry again: this one, once it is back, or another one where somebody has a
+    /// set aside for the entry again: this one, once it is back, or another one where there is a
     /// reference that may last. False where none is available for that.
     pub(crate) fn reserve_again(&self, size: PageSize, pfn: Pfn) -> bool {
         if !self.meta_of(pfn).begin_restore() {

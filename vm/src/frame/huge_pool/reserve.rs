@@ -1,4 +1,4 @@
-//! Huge pages that were set aside, as a value: who drops it gives them up.
+//! Huge pages that were set aside, as a value: dropping it gives them up.
 
 use crate::frame::Memory;
 use crate::machine::Machine;

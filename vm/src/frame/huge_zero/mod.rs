@@ -16,7 +16,7 @@
 //! ```
 //!
 //! From `shrink` on the page is the shrinker's alone, as it was the getter's alone before `place`: both are
-//! one read-modify-write, and before and after it each of them works on frames that nobody else knows. A
+//! one read-modify-write, and before and after it each of them works on frames that it alone knows. A
 //! shrinker that finds users marks the page *dying*, so that it goes with the last of them; a getter takes
 //! that back. (Linux: `mm_get_huge_zero_folio`, `huge_zero_refcount`, whose getters loop while one that has
 //! allocated the page has not yet set the count.)
@@ -90,7 +90,7 @@ impl<M: Machine> Memory<'_, M> {
         state.is_some_and(|state| state.kind() == Kind::Zero && state.order() == Order::HUGE)
     }
 
-    /// Whether the frame is a zero page, or a huge one begins there: nobody writes it.
+    /// Whether the frame is a zero page, or a huge one begins there: it is never written.
     pub fn is_zero_page(&self, pfn: Pfn) -> bool {
         self.meta(pfn).is_some_and(|meta| meta.state().kind() == Kind::Zero)
     }
@@ -155,7 +155,7 @@ impl<M: Machine> Memory<'_, M> {
         }
     }
 
-    /// A block of zeros whose record says that it is a zero page, and that nobody else knows.
+    /// A block of zeros whose record says that it is a zero page, and that the caller alone knows.
     fn alloc_huge_zero(&self, priority: Priority) -> Option<Pfn> {
         let pfn = self.alloc(Order::HUGE, AllocRequest::ZEROED.with_priority(priority))?.into_pfn();
         let is_marked = self.meta_of(pfn).put_to_use(Kind::Zero);
@@ -184,7 +184,7 @@ impl<M: Machine> Memory<'_, M> {
         Order::HUGE.frames()
     }
 
-    /// That nobody has ever written to the page, if it is one.
+    /// Debug check: a huge zero page contains only zeros.
     fn debug_assert_zero(&self, pfn: Pfn) {
         if cfg!(all(debug_assertions, not(loom))) && self.is_huge_zero(pfn) {
             let mut bytes = [0; 256];

@@ -1,4 +1,4 @@
-//! The word of a huge zero page: where it is, who uses it, and whether it goes with the last user.
+//! The word of a huge zero page: its frame, its users, and whether it goes with the last user.
 //!
 //! | bits | holds |
 //! |---|---|
@@ -16,8 +16,8 @@
 //!    └───────────────────────── put of the last ───────────┘
 //! ```
 //!
-//! The page and the count of its users are one value, so whoever gets a reference gets it to the page that is
-//! there at that instant, and a page is taken away only at an instant at which nobody has one. A page that
+//! The page and the count of its users are one value, so a getter gets a reference to the page that is there
+//! at that instant, and a page is taken away only at an instant at which it has no user. A page that
 //! was freed and allocated again as the zero page, at the same place, is as good as the first: no CPU decides
 //! anything from a word that it read earlier.
 
@@ -136,7 +136,7 @@ impl<C: Cpu> HugeZeroCell<C> {
         self.0.update(AcqRel, Relaxed, |word| HugeZeroWord(word).placed(pfn).map(|new| new.0)).is_ok()
     }
 
-    /// Puts a reference. Returns the page where it is nobody's any more, and the caller's to free.
+    /// Puts a reference. Returns the page if it was the last one: the page is the caller's to free.
     ///
     /// Release: what was read through the caller's entries was read before the page is freed. Acquire: so of
     /// the others. Pairs with itself, and with `shrink`.
@@ -144,7 +144,7 @@ impl<C: Cpu> HugeZeroCell<C> {
         self.take_away(HugeZeroWord::put)
     }
 
-    /// Takes the page away where nobody uses it, and returns it: it is the caller's to free. Else it goes
+    /// Takes the page away where it has no user, and returns it: it is the caller's to free. Else it goes
     /// with its last user. Orders as `put`.
     pub(super) fn shrink(&self) -> Option<Pfn> {
         self.take_away(HugeZeroWord::shrunk)

@@ -52,8 +52,8 @@ impl Birth {
 
 impl<C: Cpu> FrameMeta<C> {
     /// Where user memory was born: the node of a space, and the page. `None` where no page of a space's was
-    /// noted, or the frame waits in a gather. A hint for whoever looks for its entries: stale at once, unless
-    /// the caller has a reference to the frame, or it is mapped and its table locked.
+    /// noted, or the frame waits in a gather. A hint for a walk to its entries: stale at once, unless the
+    /// caller has a reference to the frame, or it is mapped and its table locked.
     ///
     /// Relaxed: a reference was taken by a read-modify-write that acquires what was stored before the frame
     /// became user memory.

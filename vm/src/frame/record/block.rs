@@ -45,7 +45,7 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Marks a block of the reserved pool as one that goes back to be kept for the entry that mapped it.
-    /// `false` where somebody else has a reference, or it is not *exclusive*. A read-modify-write, after the
+    /// `false` where there is another reference, or it is not *exclusive*. A read-modify-write, after the
     /// entry was replaced: a pin without a lock has its reference before it, which refuses this, or finds the
     /// entry changed.
     pub(in crate::frame) fn begin_restore(&self) -> bool {
@@ -66,8 +66,8 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Makes another frame of a block that is being split user memory that as many entries map as have mapped
-    /// the block, where the block's birth says. `block`: the state of the first frame. Nobody else reads the
-    /// record: no entry has led to it yet.
+    /// the block, where the block's birth says. `block`: the state of the first frame. No other
+    /// thread reads the record: no entry has led to it yet.
     pub(in crate::frame) fn become_part(&self, block: FrameState, entries: u32, birth: Option<Birth>) {
         debug_assert!(self.state().may_lie_inside(), "the record of a frame inside a block");
         debug_assert_eq!((self.mapcount(), self.pincount()), (0, 0), "counts of a frame inside a block");

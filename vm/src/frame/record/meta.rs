@@ -67,7 +67,7 @@ pub(crate) const SLOTS_PER_PART: usize = Level::ENTRIES / u32::BITS as usize;
 pub(crate) enum NotMappedAgain {
     /// Its mapcount would overflow.
     TooManyMappings,
-    /// It is *exclusive*, and somebody besides the entry has a reference: perhaps it is pinned.
+    /// It is *exclusive*, and has a reference besides the entry's: perhaps it is pinned.
     Referenced,
 }
 
@@ -131,7 +131,7 @@ impl<C: Cpu> FrameMeta<C> {
         }
     }
 
-    /// Gives a detached table, an emptied slab or a huge zero page that nobody uses back to its owner, as
+    /// Gives a detached table, an emptied slab or a huge zero page without users back to its owner, as
     /// plain taken frames.
     pub(in crate::frame) fn relinquish(&self) -> bool {
         let done = self.step(FrameState::relinquished).is_some();
@@ -148,9 +148,9 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::gotten).is_some()
     }
 
-    /// As [`try_get`](Self::try_get), of a pin: of a frame that the page keeps as long as somebody has a
+    /// As [`try_get`](Self::try_get), of a pin: of a frame that the page keeps as long as there is a
     /// reference. The read-modify-write that counts is the one that finds the frame *exclusive*, so it needs
-    /// no fence: whoever shares the frame (`share`) does it before, and is seen, or after, and sees the pin.
+    /// no fence: sharing the frame (`share`) comes before, and is seen, or after, and sees the pin.
     #[inline]
     pub(in crate::frame) fn try_get_to_pin(&self) -> bool {
         self.step_shared(FrameState::gotten_to_pin).is_some()
@@ -179,8 +179,8 @@ impl<C: Cpu> FrameMeta<C> {
         is_done
     }
 
-    /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear, or where somebody
-    /// has a reference besides the entry, perhaps a pin. The caller holds the lock of the table that maps the
+    /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear, or where there is a
+    /// reference besides the entry's, perhaps a pin. The caller holds the lock of the table that maps the
     /// frame. A read-modify-write: a lockless walker may be raising the refcount.
     pub(crate) fn share(&self) -> bool {
         self.step_shared(FrameState::shared).is_some()
@@ -188,7 +188,7 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Sets *exclusive* where one entry maps the frame, and the reference of the entries is the only one. The
     /// caller holds the lock of the table that maps it, so the one entry is in that table, and no other
-    /// appears: whoever would add one has a reference, or the lock.
+    /// appears: adding one takes a reference, or the lock.
     ///
     /// Acquire: what was read through entries that are gone was read before the frame is written. Pairs with
     /// [`remove_mapping`](Self::remove_mapping).
@@ -206,11 +206,11 @@ impl<C: Cpu> FrameMeta<C> {
     /// Counts a second mapping of a frame, which is not *exclusive* afterwards. The caller holds the lock of
     /// the table whose entry maps it.
     ///
-    /// Of an exclusive frame that entry is the only one, which stays: so its mapcount is 1, and nobody else
-    /// changes it. A plain store.
+    /// Of an exclusive frame that entry is the only one, which stays: so its mapcount is 1, and no other
+    /// thread changes it. A plain store.
     ///
     /// # Errors
-    /// The mapcount would overflow, or the frame is exclusive and somebody else has a reference to it.
+    /// The mapcount would overflow, or the frame is exclusive and has another reference.
     pub(in crate::frame) fn map_again(&self) -> Result<(), NotMappedAgain> {
         let kept = |shared: FrameState, word| if mutant!("fork.exclusive-kept") { word } else { shared.0 };
         let share = |word| FrameState(word).shared().map(|shared| kept(shared, word));
@@ -301,7 +301,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// Number of pins; stale at once. What is decided because of pins asks for references instead: a
     /// reference may be about to become a pin.
     ///
-    /// Acquire: who finds a pin gone sees what was done to the frame through it. Pairs with
+    /// Acquire: a caller that finds a pin gone sees what was done to the frame through it. Pairs with
     /// `unpin`, and with the read-modify-writes after it.
     pub fn pincount(&self) -> u32 {
         FrameState(self.state.load(Acquire)).pincount()

@@ -20,7 +20,7 @@
 //! Each leaf lies in a table of another space, so the locks of tables do not order what is done to the count.
 //! The flags do: they are in its word. One leaf more or less is a compare-exchange that fails where a split
 //! has begun; the split gives each frame the number that it has found, and ends by a release of it. So a
-//! leaf is counted in the block or in each of its frames, and whoever reads the word knows in which. Who
+//! leaf is counted in the block or in each of its frames, and the word says in which. A thread that
 //! meets *splitting* waits: for 511 stores of records, with the lock of a table held and so without
 //! preemption.
 //!
@@ -36,7 +36,7 @@ use crate::units::Order;
 
 /// The count of a block of which the frames have no records.
 const WHOLE: u32 = 1 << 31;
-/// Somebody is writing the records of its frames.
+/// The records of its frames are being written.
 const SPLITTING: u32 = 1 << 30;
 /// The bits of the count.
 pub(super) const COUNT: u32 = SPLITTING - 1;
@@ -67,7 +67,7 @@ pub(in crate::frame) enum LeafDropped {
 }
 
 impl<C: Cpu> FrameMeta<C> {
-    /// The word, when nobody is splitting the block. Acquire: after a split, the frames' records.
+    /// The word, when no split of the block is under way. Acquire: after a split, the frames' records.
     fn settled(&self) -> u32 {
         loop {
             let word = self.mapcount.load(Acquire);
@@ -95,7 +95,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// block was split: the caller counts it in each of the frames.
     ///
     /// # Errors
-    /// The count would overflow, or the block is exclusive and somebody else has a reference to it.
+    /// The count would overflow, or the block is exclusive and has another reference.
     pub(in crate::frame) fn map_block_again(&self) -> Result<BlockLeaves, NotMappedAgain> {
         if self.step_shared(FrameState::shared).is_some() {
             debug_assert_eq!(self.mapcount.load(Relaxed), 1, "one leaf maps what is exclusive");
@@ -132,7 +132,7 @@ impl<C: Cpu> FrameMeta<C> {
         match self.step_whole(less) {
             Some(word) if word == WHOLE | 1 => LeafDropped::Last,
             Some(_) => LeafDropped::Others,
-            // Released by who has split the block, as the word was.
+            // Released by the thread that split the block, as the word was.
             None if self.state().order() == Order::BASE => LeafDropped::Frames,
             None => {
                 self.remove_only_mapping();
@@ -160,20 +160,20 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Makes the block exclusive again, where one huge leaf maps it, in a table whose lock the caller holds,
-    /// and nobody has a reference besides. `false`, and no change, also where it was split.
+    /// and there is no other reference. `false`, and no change, also where it was split.
     ///
     /// Acquire: what was read through leaves that are gone was read before the block is written.
     pub(crate) fn try_make_block_exclusive(&self) -> bool {
         let is_only = self.mapcount.load(Acquire) == WHOLE | 1 || mutant!("thp.reuse-ignores-leaves");
         let done = is_only && self.step_shared(FrameState::unshared).is_some();
         if done {
-            // Nobody else has a leaf to count, or makes one.
+            // No other thread has a leaf to count, or makes one.
             self.mapcount.store(1, Relaxed);
         }
         done
     }
 
-    /// Whether one entry maps a frame of a block that was split: the huge leaf of the caller, who holds its
+    /// Whether one entry maps a frame of a block that was split: the huge leaf of the caller, which holds its
     /// table's lock. Then no other comes. Acquire: as
     /// [`try_make_block_exclusive`](Self::try_make_block_exclusive).
     pub(in crate::frame) fn is_mapped_once(&self) -> bool {
@@ -181,7 +181,7 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Takes the record of a frame back that was part of a block and is [mapped
-    /// once](Self::is_mapped_once), by a leaf of the block. `false`, and no change, where somebody has a
+    /// once](Self::is_mapped_once), by a leaf of the block. `false`, and no change, where there is a
     /// reference.
     pub(in crate::frame) fn rejoin_part(&self) -> bool {
         let done = self.step_shared(FrameState::rejoined).is_some();
@@ -194,7 +194,7 @@ impl<C: Cpu> FrameMeta<C> {
     }
 
     /// Makes the first of such frames, when all others were taken back, an exclusive block. `false`, and no
-    /// change, where somebody has a reference.
+    /// change, where there is a reference.
     pub(in crate::frame) fn rejoin_first(&self, order: Order) -> bool {
         self.step_shared(|state| state.rejoined_first(order)).is_some()
     }
@@ -212,7 +212,7 @@ impl<C: Cpu> FrameMeta<C> {
         Some(begun & COUNT)
     }
 
-    /// Ends a split. Release: whoever finds that the block is split finds the records of its frames.
+    /// Ends a split. Release: a thread that finds the block split finds the records of its frames.
     pub(in crate::frame) fn end_block_split(&self, leaves: u32) {
         let order = if mutant!("thp.split-ended-relaxed") { Relaxed } else { Release };
         self.mapcount.store(leaves, order);

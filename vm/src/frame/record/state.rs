@@ -12,9 +12,9 @@
 //! | 50 | *lazyfree*: the contents may be discarded until the next write (`User`) |
 //! | 51 | *retired*: waits for readers (`Table`) |
 //! | 52 | *dirty*: written through an entry that is gone (`User`, `File`) |
-//! | 53 | *pooled*: the reserved pool keeps the block while nobody uses it (`Taken`, `User`, `File`) |
+//! | 53 | *pooled*: the reserved pool keeps the block while it is not in use (`Taken`, `User`, `File`) |
 //! | 54..62 | index of the zone (`Free`) |
-//! | 62 | *restores*: the pool keeps the block for an entry once nobody uses it (`User`; until it is back) |
+//! | 62 | *restores*: the pool keeps the block for an entry once its use ends (`User`; until it is back) |
 //! | 63 | *astray*: it was to be kept so, and references keep it (`User`; until it is back) |
 //!
 //! The refcount is the sum of references and pins. (Linux adds 1 024 to one count for a pin of a small folio,
@@ -206,7 +206,7 @@ impl FrameState {
     pub fn unretired(self) -> Option<Self> {
         (self.kind() == Kind::Table && self.0 & RETIRED != 0).then_some(Self(self.0 & !RETIRED))
     }
-    /// A detached table, an empty slab or a huge zero page that nobody uses, taken again, to be freed.
+    /// A detached table, an empty slab or a huge zero page without users, taken again, to be freed.
     pub fn relinquished(self) -> Option<Self> {
         let idle = match self.kind() {
             Kind::Table => self.0 & (ATTACHED | RETIRED) == 0,
@@ -222,12 +222,12 @@ impl FrameState {
         let fits = self.is_held() && self.0 & REFS < MOST_REFS;
         fits.then(|| Self(self.0 + 1))
     }
-    /// User memory that somebody has a reference to.
+    /// User memory with a reference besides the entries'.
     fn is_held(self) -> bool {
         self.kind().is_counted() && self.0 & (PINS | REFS) != 0
     }
     /// One more pin, which is a reference. Refused as [`gotten`](Self::gotten), and also where the page may
-    /// get another frame while somebody has it: user memory that is not *exclusive*, or may be discarded.
+    /// get another frame while it is pinned: user memory that is not *exclusive*, or may be discarded.
     pub fn gotten_to_pin(self) -> Option<Self> {
         let is_kept = self.is_exclusive() && !self.is_lazyfree();
         let is_kept = self.kind() == Kind::File || is_kept || mutant!("pin.fast-shared-pinned");
@@ -313,8 +313,8 @@ impl FrameState {
         let (refs, dirty) = if is_mapped { (2, DIRTY) } else { (1, block.0 & DIRTY) };
         Self(Self::of(Kind::File, Order::BASE).0 | dirty | refs)
     }
-    /// A frame of a block that was split and is one again: nothing, as records inside a block say. Refused
-    /// where somebody has a reference besides the entries'.
+    /// State of a tail frame after its block is one again: all zero. Refused where there is a reference
+    /// besides the entries'.
     pub(in crate::frame) fn rejoined(self) -> Option<Self> {
         let is_alone = self.has_one_reference() || mutant!("thp.rejoined-though-referenced");
         let is_part = self.kind() == Kind::User && self.order() == Order::BASE && !self.is_exclusive();

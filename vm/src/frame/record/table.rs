@@ -67,7 +67,7 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
         debug_assert!(self.span().covers(frames));
         for part in self.parts(frames) {
             let (at, bytes) = self.place_of(part);
-            // SAFETY: records that have memory (`new`, 1), and nobody has a reference to them, as the caller
+            // SAFETY: records that have memory (`new`, 1), and there is no reference to them, as the caller
             // promises; all bytes zero is a valid record.
             unsafe { at.write_bytes(0, bytes) };
             Self::forget(at.addr().get(), bytes);
@@ -84,7 +84,7 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
         debug_assert_eq!(self.parts(blocks).map(PfnRange::len).sum::<u64>(), blocks.len());
         let (at, bytes) = self.place_of(blocks);
         debug_assert!(at.addr().get().is_multiple_of(PAGE_SIZE));
-        // SAFETY: whole pages of records, to which the caller says that nobody has a reference; all bytes
+        // SAFETY: whole pages of records, to which there is no reference, says the caller; all bytes
         // zero is a valid record.
         unsafe { machine.zero_nontemporal(at, bytes) };
         Self::forget(at.addr().get(), bytes);

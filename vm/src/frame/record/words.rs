@@ -6,8 +6,8 @@ use crate::sync::atomic::AtomicU64;
 use crate::units::Pfn;
 use core::marker::PhantomData;
 
-/// The 512 words of a table frame. A plain handle: it keeps nothing alive, and who makes one sees to it that
-/// it is used only as long as the frame is a table.
+/// The 512 words of a table frame. A plain handle: it keeps nothing alive, and its maker sees to it that it
+/// is used only as long as the frame is a table.
 pub(crate) struct Words<'m, C> {
     page: &'m TablePage,
     pfn: Pfn,

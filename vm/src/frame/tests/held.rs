@@ -1,4 +1,4 @@
-//! Values that are held: who ends them, when, and how often.
+//! Values that are held: what ends them, when, and how often.
 
 use super::*;
 use crate::frame::tests::{Dice, memory};
@@ -132,7 +132,7 @@ fn a_value_whose_end_panics_is_not_reached_again() {
     assert!(registry.hold(number(1), &rcu.read()).is_none());
 }
 
-/// A number that is used twice is a mistake of whoever gives numbers: what is found by it may be the wrong
+/// A number that is used twice is a mistake of what gives numbers: what is found by it may be the wrong
 /// value, but each hold keeps its own.
 #[test]
 fn a_hold_keeps_its_value_though_another_had_the_same_number() {

@@ -21,7 +21,7 @@ unsafe impl Sync for Value {}
 impl Drop for Value {
     fn drop(&mut self) {
         self.0.with_mut(|word| {
-            // SAFETY: loom checks that nobody else accesses it.
+            // SAFETY: loom checks that no other thread accesses it.
             let word = unsafe { &mut *word };
             assert_eq!(*word, 0, "a value ends twice");
             *word = 1;
@@ -31,7 +31,7 @@ impl Drop for Value {
 
 impl Value {
     fn assert_lives(&self) {
-        // SAFETY: loom checks that nobody writes it.
+        // SAFETY: loom checks that no thread writes it.
         self.0.with(|word| assert_eq!(unsafe { *word }, 0, "a value that has ended is held"));
     }
 }
@@ -83,7 +83,7 @@ fn explore(parts: (fn(&World, TestHold), fn(&World) -> bool)) -> [usize; 2] {
                         parts.0(&world, hold);
                         let held = cpu1.join().unwrap();
                         seen[usize::from(held)].fetch_add(1, HostRelaxed);
-                        // SAFETY: loom checks that nobody writes it.
+                        // SAFETY: loom checks that no thread writes it.
                         ended.with(|word| assert_eq!(unsafe { *word }, 1, "a value that nobody holds lives"));
                         assert!(world.hold().is_none());
                         for cpu in [1, 0] {
@@ -106,7 +106,7 @@ fn loom_a_value_is_held_or_refused_while_it_ends() {
     assert!(seen.iter().all(|&count| count > 0), "it is to be held and refused: {seen:?}");
 }
 
-/// The one who looks it up lets go last in some executions.
+/// The thread that looks it up lets go last in some executions.
 #[test]
 fn loom_two_holds_go_at_once() {
     let seen = explore((

@@ -56,7 +56,7 @@ fn explore(preemptions: usize, used: bool, parts: [fn(&'static TestMemory) -> us
 fn begin_use_and_end(memory: &'static TestMemory) -> usize {
     let mut user = Use::new();
     let (pfn, how) = user.take(memory, AT_ONCE).expect("there is memory for two");
-    // The mark was written by whoever allocated it: without a reference it may be gone at once.
+    // The mark was written by the getter that allocated it: without a reference it may be gone at once.
     assert!(memory.is_huge_zero(pfn), "a space maps what is no zero page");
     user.put_all(memory);
     usize::from(how == Taken::Allocated)

@@ -128,11 +128,11 @@ fn loom_two_entries_use_a_frame_before_the_last_of_them_frees_it() {
         assert_eq!(meta.add_mapping(), Some(1));
         let contents = Arc::new(UnsafeCell::new(0));
         let use_and_unmap = |meta: &FrameMeta<TestCpu>, contents: &UnsafeCell<u32>| {
-            // SAFETY: loom checks that nobody writes meanwhile.
+            // SAFETY: loom checks that no thread writes meanwhile.
             contents.with(|byte| assert_eq!(unsafe { *byte }, 0));
             let freed = unmap(meta);
             if freed == 1 {
-                // SAFETY: loom checks that nobody reads meanwhile.
+                // SAFETY: loom checks that no thread reads meanwhile.
                 contents.with_mut(|byte| unsafe { *byte = 1 });
             }
             freed
@@ -147,7 +147,7 @@ fn loom_two_entries_use_a_frame_before_the_last_of_them_frees_it() {
     });
 }
 
-/// Whoever gets a reference to user memory that is being made sees the page of its birth.
+/// A thread that gets a reference to user memory that is being made sees the page of its birth.
 #[test]
 fn loom_a_reference_comes_with_the_page_of_birth() {
     let seen: &'static [AtomicUsize; 2] = std::boxed::Box::leak(std::boxed::Box::default());

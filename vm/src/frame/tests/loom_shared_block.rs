@@ -91,12 +91,12 @@ fn loom_a_block_is_written_only_after_its_last_other_leaf_is_gone() {
             TestCpu::become_cpu(1);
             let is_exclusive = other[0].try_make_block_exclusive();
             if is_exclusive {
-                // SAFETY: loom checks that nobody reads meanwhile.
+                // SAFETY: loom checks that no thread reads meanwhile.
                 same.with_mut(|byte| unsafe { *byte = 1 });
             }
             is_exclusive
         });
-        // SAFETY: loom checks that nobody writes meanwhile.
+        // SAFETY: loom checks that no thread writes meanwhile.
         contents.with(|byte| assert_eq!(unsafe { *byte }, 0));
         assert_eq!(frames[0].drop_block_leaf(), LeafDropped::Others);
         let is_exclusive = writer.join().unwrap();

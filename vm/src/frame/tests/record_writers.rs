@@ -1,4 +1,4 @@
-//! Who writes the records: CPUs of the frames' node, and allocations that find their zone empty.
+//! The writers of records: CPUs of the frames' node, and allocations that find their zone empty.
 
 use super::record_window_tests::{recount, regions, start, use_all};
 use crate::frame::{AllocRequest, NodeInitReport, Priority, RecordInit, SECTION_FRAMES};

@@ -55,7 +55,7 @@ impl RecordWindows {
     }
 
     /// Puts frames, whose bytes are at `bytes`, behind a window: the bytes are copied, and those in the arena
-    /// are made wrong, as nobody is to use them any more.
+    /// are made wrong, as they are not to be used any more.
     pub fn map(&self, at: NonNull<u8>, frames: PfnRange, bytes: NonNull<u8>) {
         let mut windows = self.0.lock().unwrap();
         let mut found = windows.iter_mut().filter_map(|window| Some((window.offset_of(at)?, window)));

@@ -128,7 +128,7 @@ fn loom_a_page_of_an_object_is_found_while_its_index_grows() {
     explore(|world| assert!(world.find_or_fill(0).is_ok()), [grow, find]);
 }
 
-/// Nobody else holds a lock then: the exchange decides.
+/// No other thread holds a lock then: the exchange decides.
 #[test]
 fn loom_a_frame_is_taken_out_of_an_object_once() {
     let take: fn(&World) -> bool = |world| {

@@ -19,8 +19,8 @@
 //! Beside the reader's word a section changes the CPU's count of sections with preemption off, and in debug
 //! builds the thread's count of sections, in the same way. It takes no lock, waits for nothing and allocates
 //! nothing. So a section may begin anywhere, in an NMI too. That interrupts are off would be no proof in its
-//! place: nobody asks a CPU whether it is quiet. An advance reads the CPU's word, finds no section in it, and
-//! goes on.
+//! place: no advance asks whether a CPU has them off. An advance reads the CPU's word, finds no section in
+//! it, and goes on.
 //!
 //! What would be wrong in a handler is what one can do with a [`ReadGuard`]: lock a table that the
 //! interrupted code has locked. So a handler's section does not give its guard: it is accepted by the walkers

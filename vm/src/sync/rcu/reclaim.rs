@@ -31,7 +31,7 @@ struct Batch<'a, C: Cpu>(&'a AtomicU64<C>);
 impl<'a, C: Cpu> Batch<'a, C> {
     /// `None` where a caller on this stack reclaims one.
     fn begin(batches: &'a AtomicU64<C>) -> Option<Self> {
-        // Relaxed: objects are taken out behind it, and who looks for them acquires that.
+        // Relaxed: objects are taken out behind it, and a thread that looks for them acquires that.
         batches.load(Relaxed).is_multiple_of(2).then(|| batches.add_own(1))?;
         Some(Self(batches))
     }
@@ -71,7 +71,7 @@ impl<C: Cpu> Rcu<'_, C> {
         let count = u64::from(objects.len());
         let mut orphans = self.advance.lock();
         orphans.add::<C>(epoch, objects);
-        // Under the lock, as all changes: who takes orphans finds them counted.
+        // Under the lock, as all changes: a thread that takes orphans finds them counted.
         self.orphaned.fetch_add(count, Relaxed);
     }
 

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! The bounds above hold all the same. The lock is opened only where no reader waits, so a reader that waits
-//! is passed by nobody. Each phase of readers, also one that begins with a reader that finds the lock open,
+//! is never passed. Each phase of readers, also one that begins with a reader that finds the lock open,
 //! ends with a grant to the writer that waits longest.
 //!
 //! # One word holds the state
@@ -36,8 +36,8 @@
 //!
 //! Taking and releasing without a waiter is one read-modify-write each. All else happens under a spin lock,
 //! which also guards the counts of waiters; while a writer waits, or a reader waits for the writer that holds
-//! the lock, the word changes only there, but for readers that leave. Whoever releases the lock last and
-//! finds a waiting bit grants it, by writing the new holders into the word, or opens it.
+//! the lock, the word changes only there, but for readers that leave. The last release that finds
+//! a waiting bit grants the lock, by writing the new holders into the word, or opens it.
 //!
 //! | a thread waits | until | sleeps on |
 //! |---|---|---|

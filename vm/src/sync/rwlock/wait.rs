@@ -75,7 +75,7 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
         assert!(self.word.load(Relaxed) & READERS != READERS, "a lock has too many readers");
         if let Some(word) = self.take_or_wait(taken_by_late_reader, READER_WAITS) {
             if word & OPEN != 0 {
-                // Nobody waits for this phase. Writers count it.
+                // No thread waits for this phase. Writers count it.
                 self.reader_phase.fetch_add(WAKE_UP, Relaxed);
             }
             return;
@@ -103,7 +103,7 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
             C::relax();
         }
         loop {
-            // In a later phase it only has somebody woken who does not sleep.
+            // In a later phase it only wakes a thread that does not sleep.
             let now = self.reader_phase.fetch_or(ASLEEP, Acquire);
             if has_begun(now) {
                 return;
@@ -161,7 +161,7 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
         }
     }
 
-    /// Takes the lock if it is open and nobody is ahead. Returns whether it was taken.
+    /// Takes the lock if it is open and no waiter is ahead. Returns whether it was taken.
     fn try_take_open(&self, ticket: u32) -> bool {
         let mut queue = self.queue.lock();
         self.is_first_and_open(ticket) && {
@@ -240,7 +240,7 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
         wake_all(to_wake);
     }
 
-    /// Lets any thread take the lock, which nobody holds; only writers wait. Returns the word to wake.
+    /// Lets any thread take the lock, which is free; only writers wait. Returns the word to wake.
     fn open(&self) -> Option<&AtomicU32<C>> {
         self.word.store(OPEN | WRITER_WAITS, Release);
         self.first_sleeper()
@@ -280,7 +280,7 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
         to_wake
     }
 
-    /// The lock, which nobody else can take now, is the writer's that waits longest.
+    /// The lock, which no other thread can take now, is the writer's that waits longest.
     fn give_to_first_writer(&self, queue: &mut Queue) {
         let next = self.served.load(Relaxed).wrapping_add(1);
         // Acquire: what readers did before they released the lock. Nothing changes the word meanwhile: the

@@ -16,7 +16,7 @@ pub(super) const WRITER_WAITS: u32 = 1 << 31;
 
 /// Writers that may pass the writer that waits longest; the lock is granted to it after that. Many, because
 /// one that is awake has the lock granted sooner (`is_first_late`), and to grant it to one that the host does
-/// not let run helps nobody. Few where tests are to see both ways.
+/// not let run helps no thread. Few where tests are to see both ways.
 pub(super) const MAX_PASSES: u32 = if cfg!(loom) {
     2
 } else if cfg!(debug_assertions) {
@@ -55,19 +55,19 @@ pub(super) fn held_by_readers(word: u32, nr_readers: u32) -> u32 {
     (word & WRITER_WAITS) | nr_readers
 }
 
-/// Who may take the lock after a writer.
+/// The threads that may take the lock after a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Successor {
-    /// The readers that wait, all of them, and nobody else.
+    /// The readers that wait, all of them, and no writer.
     Readers,
-    /// The writer that waits longest, and nobody else.
+    /// The writer that waits longest, alone.
     FirstWriter,
     /// Any thread: no reader waits, and the writer that waits longest was not passed too often.
     Anybody,
 }
 
-/// Who may take the lock after the writer that holds it, where a thread waits. `nr_passes` writers have
-/// passed the writer that waits longest; `is_first_late`: it was woken and came too late.
+/// The threads that may take the lock after the writer that holds it, where one waits. `nr_passes` writers
+/// have passed the writer that waits longest; `is_first_late`: it was woken and came too late.
 pub(super) fn successor(word: u32, nr_passes: u32, is_first_late: bool) -> Successor {
     if word & READER_WAITS != 0 {
         let wrong = word & WRITER_WAITS != 0 && mutant!("rwlock.writers-first");

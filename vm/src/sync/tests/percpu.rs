@@ -1,4 +1,4 @@
-//! Who reaches a CPU's slot, with which part of it.
+//! Which thread reaches a CPU's slot, with which part of it.
 
 use super::*;
 use crate::machine::testing::TestCpu;

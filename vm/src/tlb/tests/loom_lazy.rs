@@ -100,7 +100,7 @@ fn loom_a_table_is_used_anew_after_a_lazy_cpu_has_left() {
     explore_from(3, enter_lazily, &[free_table, walk_lazily]);
 }
 
-/// A space that nobody can activate any more ends: its root is used anew once it is loaded nowhere.
+/// A space that cannot be activated any more ends: its root is used anew once it is loaded nowhere.
 #[test]
 fn loom_a_space_ends_that_two_cpus_keep_lazily() {
     fn end(world: &'static World) {

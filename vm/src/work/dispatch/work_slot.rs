@@ -198,7 +198,7 @@ impl<C: Cpu> WorkSlot<C> {
     ///
     /// # Safety
     /// 1. The item stays in place, and is shared only, until [`WorkSlot::close`] has returned.
-    /// 2. The caller has taken the slot, and frees it after that: nobody else opens it meanwhile.
+    /// 2. The caller has taken the slot, and frees it after that: no other caller opens it meanwhile.
     pub(super) unsafe fn open(&self, item: &Item<'_, C>, helpers: Helpers<'_>) {
         let item = (&raw const *item).cast::<Item<'static, C>>();
         self.change(|state| {

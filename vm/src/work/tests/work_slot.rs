@@ -37,7 +37,7 @@ fn a_helper_joins_only_where_its_cpu_is_in_the_set() {
     let mut cpus = CpuMask::<[u64; 64]>::first(2);
     cpus.insert(far);
     let helpers = Helpers::idle(9, NodeMask::ALL, &cpus);
-    // SAFETY: the item stays until the slot is closed below, and nobody else has the slot.
+    // SAFETY: the item stays until the slot is closed below, and no other caller has the slot.
     unsafe { slot.open(&item, helpers) };
     for (cpu, joins) in [(CpuId(1), true), (CpuId(2), false), (CpuId(62), false), (far, true)] {
         assert_eq!(slot.is_for_racy(cpu), joins, "{cpu:?}");

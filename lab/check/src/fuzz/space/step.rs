@@ -1,4 +1,4 @@
-//! The steps of a sequence: who does what, drawn before anything is done.
+//! The steps of a sequence: which CPU does what, drawn before anything is done.
 
 use super::world::PLACES;
 use crate::calls::{Call, MapFlags, PAGE, Prot, advice};
@@ -63,7 +63,7 @@ pub enum Refusal {
     From(u64),
 }
 
-/// One operation, and who does it.
+/// One operation, and the CPU that does it.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The CPU.

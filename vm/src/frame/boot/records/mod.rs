@@ -53,9 +53,9 @@ impl<'m, M: Machine> Records<'m, M> {
     ///
     /// Unless they are zeroed already, records are written before they are looked up. With
     /// [`RecordInit::Eager`] that is done here. Else `EarlySetup::finish` clears those that are not deferred
-    /// before the first allocation, and whoever claims a deferred block clears its records before it notes
-    /// that they are written and frees the frames; `Memory::meta` refuses frames whose record is not noted as
-    /// written.
+    /// before the first allocation, and the thread that claims a deferred block clears its records before it
+    /// notes that they are written and frees the frames; `Memory::meta` refuses frames whose record is not
+    /// noted as written.
     pub fn alloc(memory: &mut BootMemory<'m, M>, init: RecordInit) -> Result<Self, BootError> {
         let map = memory.map().clone();
         let span = map.span().ok_or(BootError::NoMemory)?;

@@ -42,7 +42,7 @@ fn loom_rcu_garbage_is_taken_over_from_an_owner_that_retires_and_reclaims() {
                 {
                 }
                 world.rcu.wait_for_batches();
-                // SAFETY: reclaimed, and written by nobody any more: what loom is here to check.
+                // SAFETY: reclaimed, and not written any more: what loom is here to check.
                 object.value.with(|value| assert_eq!(unsafe { *value }, GONE));
                 drop(object);
                 bin.0.get()
@@ -50,7 +50,7 @@ fn loom_rcu_garbage_is_taken_over_from_an_owner_that_retires_and_reclaims() {
         });
         let bin = world.bin();
         world.rcu.reclaim_own(&world.rcu.cpus.get_cpu(), None, &world.rcu.bound(&bin));
-        // SAFETY: nobody else has the object; the test frees it at its end.
+        // SAFETY: no other thread has the object; the test frees it at its end.
         unsafe { world.rcu.defer(NonNull::from(&*next).cast(), 0, 1, &bin) };
         let taken = taker.join().unwrap();
         assert_eq!((taken + bin.0.get(), world.rcu.garbage()), (1, 1));
