@@ -1,5 +1,6 @@
-// What the programs of the sweep share: lines that begin with PASS, FAIL or LACKS, calls that return Linux's
-// answer as a number, and accesses that may be refused. docs/results/sweep.md says where each comes from.
+// What the programs of the sweep share, and those in ../../record/programs: lines that begin with PASS, FAIL or
+// LACKS, calls that return Linux's answer as a number, and accesses that may be refused. docs/results/sweep.md
+// says where each program of the sweep comes from.
 //
 // gcc -O1 -static -pthread -o NAME NAME.c
 #ifndef SWEEP_H
@@ -107,15 +108,20 @@ static inline long remap(void *at, size_t old, size_t new, int flags, void *to) 
 static sigjmp_buf refused;
 static volatile sig_atomic_t trying;
 static volatile long fault_kind, fault_address;
+// What the context says of the last fault.
+static volatile long fault_error, fault_trap, fault_cr2;
 
 static void on_fault(int signal, siginfo_t *info, void *context) {
-  (void)context;
+  const greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
   if (!trying) {
     say("FAIL signal %d, code %d, address %p, where none may come\n", signal, info->si_code, info->si_addr);
     _exit(97);
   }
   fault_kind = signal * 100 + info->si_code;
   fault_address = (long)info->si_addr;
+  fault_error = registers[REG_ERR];
+  fault_trap = registers[REG_TRAPNO];
+  fault_cr2 = registers[REG_CR2];
   siglongjmp(refused, 1);
 }
 

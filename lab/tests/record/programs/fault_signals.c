@@ -1,49 +1,42 @@
 // si_code and si_addr of page faults, and what the context says of them.
-#include "answers.h"
+#include "../../programs/sweep/sweep.h"
 static void want(const char *n, long got, long what, void *addr, long err) {
-  IS(n, got, what);
-  IS("  its address", f_addr, addr);
-  IS("  its error code", f_err, err);
-  IS("  its trap", f_trap, 14);
-  IS("  its cr2", f_cr2, addr);
-}
-static __attribute__((noinline)) long try_exec(char *p) {
-  in_probe = 1;
-  long r = 0;
-  if (sigsetjmp(jb, 1) == 0) ((void (*)(void))p)(); else r = f_sig * 1000 + f_code;
-  in_probe = 0;
-  return r;
+  check(n, got, what);
+  check("  its address", fault_address, (long)addr);
+  check("  its error code", fault_error, err);
+  check("  its trap", fault_trap, 14);
+  check("  its cr2", fault_cr2, (long)addr);
 }
 int main(void) {
-  catch_faults();
-  char *p = anon(6 * PG, RW, AP);
-  munmap(p + PG, PG);
-  p[2 * PG] = 0xc3;
-  want("read of nothing", try_read(p + PG + 5), MAPERR, p + PG + 5, 4);
-  want("write to nothing", try_write(p + PG + 4095, 1), MAPERR, p + PG + 4095, 6);
-  want("null", try_read((char *)8), MAPERR, (void *)8, 4);
-  mprotect(p + 2 * PG, PG, PROT_READ);
-  want("write to a page that is read only", try_write(p + 2 * PG + 1, 1), ACCERR, p + 2 * PG + 1, 7);
-  want("execute data that is there", try_exec(p + 2 * PG), ACCERR, p + 2 * PG, 0x15);
-  mprotect(p + 3 * PG, PG, PROT_READ);
-  want("write to a read only page that is not there", try_write(p + 3 * PG, 1), ACCERR, p + 3 * PG, 6);
-  want("execute data that is not there", try_exec(p + 3 * PG), ACCERR, p + 3 * PG, 0x15);   // Linux maps the zero page first
-  mprotect(p + 4 * PG, PG, PROT_NONE);
-  want("read of no rights", try_read(p + 4 * PG), ACCERR, p + 4 * PG, 4);
-  want("execute nothing", try_exec(p + PG), MAPERR, p + PG, 0x14);
-  p[5 * PG] = 0xc3;
-  mprotect(p + 5 * PG, PG, PROT_NONE);
-  long r = try_read(p + 5 * PG);
-  IS("no rights, with a page", r, ACCERR);
-  say("error code there %#lx\n", f_err);
-  mprotect(p + 5 * PG, PG, PROT_READ | PROT_EXEC);
-  IS("execute with the right", try_exec(p + 5 * PG), 0);
-  IS("write", try_write(p + 5 * PG, 1), ACCERR);
+  expect_faults();
+  char *p = map(6 * PAGE, RW, PRIVATE);
+  munmap(p + PAGE, PAGE);
+  p[2 * PAGE] = 0xc3;
+  want("read of nothing", load(p + PAGE + 5), MAPERR, p + PAGE + 5, 4);
+  want("write to nothing", store(p + PAGE + 4095, 1), MAPERR, p + PAGE + 4095, 6);
+  want("null", load((char *)8), MAPERR, (void *)8, 4);
+  mprotect(p + 2 * PAGE, PAGE, PROT_READ);
+  want("write to a page that is read only", store(p + 2 * PAGE + 1, 1), ACCERR, p + 2 * PAGE + 1, 7);
+  want("execute data that is there", fetch(p + 2 * PAGE), ACCERR, p + 2 * PAGE, 0x15);
+  mprotect(p + 3 * PAGE, PAGE, PROT_READ);
+  want("write to a read only page that is not there", store(p + 3 * PAGE, 1), ACCERR, p + 3 * PAGE, 6);
+  want("execute data that is not there", fetch(p + 3 * PAGE), ACCERR, p + 3 * PAGE, 0x15);   // Linux maps the zero page first
+  mprotect(p + 4 * PAGE, PAGE, PROT_NONE);
+  want("read of no rights", load(p + 4 * PAGE), ACCERR, p + 4 * PAGE, 4);
+  want("execute nothing", fetch(p + PAGE), MAPERR, p + PAGE, 0x14);
+  p[5 * PAGE] = 0xc3;
+  mprotect(p + 5 * PAGE, PAGE, PROT_NONE);
+  long r = load(p + 5 * PAGE);
+  check("no rights, with a page", r, ACCERR);
+  say("error code there %#lx\n", fault_error);
+  mprotect(p + 5 * PAGE, PAGE, PROT_READ | PROT_EXEC);
+  check("execute with the right", fetch(p + 5 * PAGE), 0);
+  check("write", store(p + 5 * PAGE, 1), ACCERR);
   // An access that straddles two pages is reported where it fails.
-  in_probe = 1;
-  if (sigsetjmp(jb, 1) == 0) { *(volatile long *)(p + PG - 3) = 1; f_addr = 0; }
-  in_probe = 0;
-  IS("straddling write fails at the second page", f_addr, p + PG);
-  IS("nothing was written", p[PG - 3], 0);
-  return done();
+  trying = 1;
+  if (sigsetjmp(refused, 0) == 0) { *(volatile long *)(p + PAGE - 3) = 1; fault_address = 0; }
+  trying = 0;
+  check("straddling write fails at the second page", fault_address, (long)(p + PAGE));
+  check("nothing was written", p[PAGE - 3], 0);
+  return end();
 }

@@ -1,16 +1,16 @@
 // MADV_DONTNEED is refused at a locked part, and has dropped what lies before; MADV_DONTNEED_LOCKED drops all.
-#include "answers.h"
+#include "../../programs/sweep/sweep.h"
 int main(int argc, char **argv) {
-  char *p = anon(4 * PG, RW, AP);
-  mlock(p + 2 * PG, PG);
-  memset(p, 4, 4 * PG);
+  char *p = map(4 * PAGE, RW, PRIVATE);
+  mlock(p + 2 * PAGE, PAGE);
+  memset(p, 4, 4 * PAGE);
   if (argc < 2) {
-    IS("DONTNEED", er(madvise(p, 4 * PG, MADV_DONTNEED)), -EINVAL);
-    IS("before it", p[0] + p[PG], 0);
-    IS("it, and behind", p[2 * PG] + p[3 * PG], 8);
+    check("DONTNEED", answer(madvise(p, 4 * PAGE, MADV_DONTNEED)), -EINVAL);
+    check("before it", p[0] + p[PAGE], 0);
+    check("it, and behind", p[2 * PAGE] + p[3 * PAGE], 8);
   } else {
-    IS("DONTNEED_LOCKED", er(madvise(p, 4 * PG, 24)), 0);
-    IS("all", p[0] + p[PG] + p[2 * PG] + p[3 * PG], 0);
+    check("DONTNEED_LOCKED", answer(madvise(p, 4 * PAGE, 24)), 0);
+    check("all", p[0] + p[PAGE] + p[2 * PAGE] + p[3 * PAGE], 0);
   }
-  return done();
+  return end();
 }
