@@ -28,7 +28,7 @@
 //! }
 //! ```
 //!
-//! Programs that run, platform included: `vm/examples/` (`frames`, `tables`, `jobs`, `embed`, `fork`,
+//! Programs that run, platform included: `vm/examples/` (`frames`, `tables`, `jobs`, `embed`, `cpus`, `fork`,
 //! `riscv`).
 //! `docs/porting` leads through a platform rule by rule; [`machine::conformance`] tests it.
 //!

@@ -31,6 +31,11 @@ impl<C: Flavour, F: Format> Harness<SoftMachine<C, F>> for Threads {
         true
     }
 
+    /// The host may have many other things to do.
+    fn patience_ns(&self) -> u64 {
+        20_000_000_000
+    }
+
     fn load(&self, machine: &SoftMachine<C, F>, at: VirtAddr) -> Option<u64> {
         machine.read_u64(at, &refuse).ok()
     }

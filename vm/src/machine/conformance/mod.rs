@@ -4,6 +4,11 @@
 //! in no other use, and a [`Harness`] that starts programs on CPUs and loads as user code does. It allocates
 //! nothing and never panics; a rule that does not hold is named in the [`Report`].
 //!
+//! A wait for another CPU gives up after a second ([`Harness::patience_ns`]), and each that has given up
+//! halves the patience of those that follow: so the suite ends within seconds on a machine that keeps no rule
+//! of interrupts. A missing barrier shows by chance, and only where two CPUs run at once: where they never
+//! did, the report says so ([`Verdict::NeverOverlapped`]).
+//!
 //! Two things it cannot test: that no second thread runs on a CPU whose preemption is off (it has no second
 //! thread there), and that every access is reported to the observer (the door's tests do that). A machine
 //! that loses wake-ups, or sleeps on a word that has changed, hangs; the harness must limit the time.
@@ -43,7 +48,7 @@
 //! ```
 //!
 //! A platform's test asserts `report.holds()`, and prints the report, which names each rule. `examples/embed`
-//! runs the suite on its platform.
+//! runs the suite on a platform of one CPU, `examples/cpus` on one of two.
 
 mod cpu;
 mod helpers;
@@ -52,7 +57,7 @@ mod memory;
 mod mmu;
 
 use super::{Cpu, Machine};
-use crate::units::{Order, PAGE_SIZE, Pfn, PfnRange, VirtAddr};
+use crate::units::{CpuId, Order, PAGE_SIZE, Pfn, PfnRange, VirtAddr};
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -65,21 +70,34 @@ pub trait Harness<M: Machine> {
     fn run_with_helper(&self, machine: &M, program: &(dyn Fn() + Sync)) {
         self.run(machine, &[program]);
     }
+    /// Runs each program on the CPU that it is named with, all at once, several on one CPU, as ordinary
+    /// threads that are always ready, while the helpers of those CPUs exist and are to share the CPU with
+    /// them; returns when all have returned. False, and none is run, where the harness cannot do so: then
+    /// [`Rule::HelperExpedited`] is not tested.
+    fn run_beside_helpers(&self, machine: &M, programs: &[(CpuId, &(dyn Fn() + Sync))]) -> bool {
+        let _ = (machine, programs);
+        false
+    }
     /// Whether the machine has an MMU. Where not, the rules of translation are not tested, and
     /// [`load`](Harness::load) is not called.
     fn has_mmu(&self) -> bool {
         true
     }
     /// Whether the suite may put frames behind a record window, where the machine has one. Two of its frames
-    /// stay there, and others are taken for tables: nobody has any of them afterwards.
+    /// stay there, and others are taken for tables: none of them can be used afterwards.
     fn gives_frames_up(&self) -> bool {
         false
     }
     /// Loads 8 bytes as user code on this CPU does, through the loaded root; `None` if that is a page fault.
     fn load(&self, machine: &M, at: VirtAddr) -> Option<u64>;
-    /// Number of times that a wait calls [`Cpu::relax`] before it gives up and a rule counts as broken.
+    /// Nanoseconds after which a wait gives up and a rule counts as broken. Where the clock stands still it
+    /// gives up after some 20 million polls.
+    fn patience_ns(&self) -> u64 {
+        1_000_000_000
+    }
+    /// Number of polls, each a call of [`Cpu::relax`], after which a wait gives up sooner.
     fn patience(&self) -> u64 {
-        20_000_000
+        u64::MAX
     }
     /// Number of rounds of tests that depend on chance; fewer if they take longer than
     /// [`Harness::rounds_ns`].
@@ -150,6 +168,7 @@ rules! {
     BarrierOrders: "barrier_all is a full fence on every CPU",
     HelperRuns: "a helper runs the handler, on one CPU, and holds nothing",
     HelperAwaited: "once the helpers' handler is removed no helper runs it",
+    HelperExpedited: "a helper that is expedited gets its CPU in time, also beside threads that are ready",
 }
 
 /// The result of a rule's test.
@@ -157,6 +176,9 @@ rules! {
 pub enum Verdict {
     /// Tested, and not found broken.
     Holds,
+    /// Tested, not found broken, and not shown: it breaks only where two CPUs run at once, and as good as
+    /// never did they. They share one CPU of a host, or the host was busy.
+    NeverOverlapped,
     /// Found broken.
     Broken,
     /// Not tested: the machine has one CPU, no MMU, no record windows, or no helpers, or a test before it did
@@ -169,14 +191,17 @@ pub enum Verdict {
 pub struct Report {
     tested: u64,
     broken: u64,
+    apart: u64,
 }
 
 impl Report {
     /// The result of a rule's test.
     pub fn verdict(&self, rule: Rule) -> Verdict {
-        match (self.tested >> rule as u8 & 1, self.broken >> rule as u8 & 1) {
-            (_, 1) => Verdict::Broken,
-            (1, _) => Verdict::Holds,
+        let has = |rules: u64| rules >> rule as u8 & 1 == 1;
+        match (has(self.tested), has(self.broken), has(self.apart)) {
+            (_, true, _) => Verdict::Broken,
+            (_, _, true) => Verdict::NeverOverlapped,
+            (true, ..) => Verdict::Holds,
             _ => Verdict::Untested,
         }
     }
@@ -197,10 +222,11 @@ impl fmt::Display for Report {
         self.iter().try_for_each(|(rule, verdict)| {
             let verdict = match verdict {
                 Verdict::Holds => "holds",
+                Verdict::NeverOverlapped => "never overlapped",
                 Verdict::Broken => "BROKEN",
                 Verdict::Untested => "untested",
             };
-            writeln!(f, "{:>2} {verdict:8} {}", rule as u8 + 1, rule.sentence())
+            writeln!(f, "{:>2} {verdict:16} {}", rule as u8 + 1, rule.sentence())
         })
     }
 }
@@ -219,16 +245,25 @@ pub const FRAMES: u64 = 24;
 /// Nothing else uses the frames, the CPUs' roots and the handlers until it returns.
 pub unsafe fn run<M: Machine, H: Harness<M> + Sync>(machine: &M, harness: &H, frames: PfnRange) -> Report {
     assert!(frames.len() >= FRAMES, "the suite needs {FRAMES} frames");
-    let suite = Suite { machine, harness, frames, tested: AtomicU64::new(0), broken: AtomicU64::new(0) };
+    let suite = Suite {
+        machine,
+        harness,
+        frames,
+        tested: AtomicU64::new(0),
+        broken: AtomicU64::new(0),
+        apart: AtomicU64::new(0),
+        gave_up: AtomicU32::new(0),
+    };
     suite.memory();
     suite.cpu();
     if harness.has_mmu() {
         suite.mmu();
     }
     suite.interrupts(interrupts::HandlerCounts::reserve());
-    suite.helpers();
+    suite.helpers(helpers::HelperRun::reserve());
     suite.record_windows();
-    Report { tested: suite.tested.into_inner(), broken: suite.broken.into_inner() }
+    let Suite { tested, broken, apart, .. } = suite;
+    Report { tested: tested.into_inner(), broken: broken.into_inner(), apart: apart.into_inner() }
 }
 
 /// A run under way.
@@ -240,7 +275,18 @@ struct Suite<'a, M: Machine, H> {
     tested: AtomicU64,
     /// Bit `n`: rule `n` was found broken. Relaxed, as above.
     broken: AtomicU64,
+    /// Bit `n`: the CPUs never ran at once in the test of rule `n`. Relaxed, as above.
+    apart: AtomicU64,
+    /// Waits that have given up. Relaxed: a hint.
+    gave_up: AtomicU32,
 }
+
+/// Most times that the patience of a run is halved.
+const MOST_HALVINGS: u32 = 5;
+/// Polls of a wait for each look at the clock.
+const POLLS_PER_LOOK: u64 = 64;
+/// Polls of a wait where the clock stands still.
+const POLLS_WITHOUT_CLOCK: u64 = 20_000_000;
 
 impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
     /// Records a test of a rule.
@@ -251,15 +297,32 @@ impl<M: Machine, H: Harness<M> + Sync> Suite<'_, M, H> {
         }
     }
 
-    /// Waits for `done`, up to the harness's patience. False if it did not come.
+    /// Notes that the CPUs never ran at once while a rule was tested.
+    fn never_overlapped(&self, rule: Rule) {
+        self.apart.fetch_or(1 << rule as u8, Relaxed);
+    }
+
+    /// Waits for `done`, up to the harness's patience, or less where waits have given up before. False if it
+    /// did not come.
     fn wait(&self, done: impl Fn() -> bool) -> bool {
-        (0..self.harness.patience()).any(|_| {
-            let done = done();
-            if !done {
-                M::Cpu::relax();
+        let halvings = self.gave_up.load(Relaxed).min(MOST_HALVINGS);
+        let (ns, polls) = (self.harness.patience_ns() >> halvings, self.harness.patience() >> halvings);
+        let began = M::Cpu::now_ns();
+        let is_too_late = |poll: u64| match M::Cpu::now_ns().saturating_sub(began) {
+            0 => poll >= POLLS_WITHOUT_CLOCK >> halvings,
+            passed => passed > ns,
+        };
+        for poll in 1..=polls {
+            if done() {
+                return true;
             }
-            done
-        })
+            M::Cpu::relax();
+            if poll % POLLS_PER_LOOK == 0 && is_too_late(poll) {
+                break;
+            }
+        }
+        self.gave_up.fetch_add(1, Relaxed);
+        done()
     }
 
     /// Runs one program on CPU 0.

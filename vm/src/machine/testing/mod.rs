@@ -7,6 +7,9 @@ mod cpu;
 #[cfg(all(test, not(loom)))]
 #[path = "tests/defaults.rs"]
 mod defaults;
+#[cfg(all(test, not(loom)))]
+#[path = "tests/expedited.rs"]
+mod expedited;
 mod format;
 mod interrupt_lines;
 #[cfg(loom)]

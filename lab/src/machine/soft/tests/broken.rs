@@ -12,7 +12,7 @@ use interleaf::units::*;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Mutex, PoisonError};
 
 /// Which rule the broken machine breaks, as its number; [`NONE`] keeps them all.
@@ -309,6 +309,9 @@ fn ran_and_waited_ns() -> [u64; 2] {
     [(); 2].map(|()| numbers.next().unwrap_or(0))
 }
 
+/// Whether both CPUs are threads on one CPU of the host.
+pub(super) static ON_ONE_HOST_CPU: AtomicBool = AtomicBool::new(false);
+
 /// Gives up earlier than [`Threads`], since waits that never end are tested here.
 struct Impatient;
 
@@ -316,7 +319,10 @@ impl<C: Flavour> Harness<Broken<C>> for Impatient {
     fn run(&self, machine: &Broken<C>, programs: &[&(dyn Fn() + Sync)]) {
         // Each on a host CPU of its own: a violation that needs two CPUs to run at once may otherwise take
         // long on a busy host.
-        let host_cpus = affinity::allowed().unwrap_or_default();
+        let mut host_cpus = affinity::allowed().unwrap_or_default();
+        if ON_ONE_HOST_CPU.load(Relaxed) {
+            host_cpus = vec![host_cpus[0]; programs.len()];
+        }
         let pinned: Vec<_> = programs
             .iter()
             .enumerate()
@@ -347,7 +353,10 @@ impl<C: Flavour> Harness<Broken<C>> for Impatient {
         // Only a machine that breaks a rule can leave a CPU waiting for ever: a sound one gets enough time,
         // however busy the host is.
         let sound = breaks(Rule::BarrierOrders) || BREAKS.load(Relaxed) == NONE;
-        if sound { 20_000_000 } else { PATIENCE.load(Relaxed) }
+        if sound { u64::MAX } else { PATIENCE.load(Relaxed) }
+    }
+    fn patience_ns(&self) -> u64 {
+        20_000_000_000
     }
     fn rounds_ns(&self) -> u64 {
         if breaks(Rule::BarrierOrders) { 300_000_000 } else { 3_000_000 }

@@ -1,7 +1,7 @@
 //! Every flavour keeps the rules, and a machine that breaks one is caught.
 
 use super::Tiny;
-use super::broken::{BREAKS, Bad, NONE, ONE, PATIENCE, RAN_NS, WAITED_NS, run_broken};
+use super::broken::{BREAKS, Bad, NONE, ON_ONE_HOST_CPU, ONE, PATIENCE, RAN_NS, WAITED_NS, run_broken};
 use crate::machine::baton::{self, Baton, Options, Seeded, Verdict as Run};
 use crate::machine::host::Host;
 use crate::machine::soft::*;
@@ -23,8 +23,19 @@ fn passes<C: Flavour>() {
     let machine = SoftMachine::<C, Tiny>::new(&config()).unwrap();
     // SAFETY: nothing else uses the machine.
     let report = unsafe { conformance::run(&machine, &Threads, frames()) };
-    let bad: Vec<_> = report.iter().filter(|(_, verdict)| *verdict != Verdict::Holds).collect();
+    let bad: Vec<_> = report.iter().filter(|&told| !holds_here(told)).collect();
     assert!(bad.is_empty(), "{bad:?}");
+}
+
+/// Whether a machine of threads passes with this verdict: the host may be too busy to run two CPUs at once,
+/// and the harness has no ordinary threads beside a helper.
+fn holds_here((rule, verdict): (Rule, Verdict)) -> bool {
+    let expected = match rule {
+        Rule::HelperExpedited => Verdict::Untested,
+        Rule::BarrierOrders if verdict == Verdict::NeverOverlapped => verdict,
+        _ => Verdict::Holds,
+    };
+    verdict == expected
 }
 
 #[test]
@@ -43,7 +54,7 @@ fn the_seeded_machine_keeps_the_rules_whatever_the_seed() {
         let machine = SoftMachine::<Baton, Tiny>::new(&config()).unwrap();
         // SAFETY: nothing else uses the machine.
         let report = unsafe { conformance::run(&machine, &Seeded, frames()) };
-        assert!(report.iter().all(|(_, verdict)| verdict == Verdict::Holds), "{report}");
+        assert!(report.iter().all(holds_here), "{report}");
     };
     baton::explore(0..10, Options::default(), scenario).unwrap_or_else(|report| panic!("{report}"));
 }
@@ -61,8 +72,8 @@ fn a_machine_with_one_cpu_is_tested_as_far_as_that_goes() {
 #[test]
 fn a_machine_that_breaks_a_rule_is_caught() {
     // A CPU that sleeps where it should not never comes back, and a missing barrier shows by chance: see the
-    // next tests.
-    let elsewhere = [Rule::SleepLooks, Rule::WakeReaches, Rule::BarrierOrders];
+    // next tests. That of expedited helpers is not tested here.
+    let elsewhere = [Rule::SleepLooks, Rule::WakeReaches, Rule::BarrierOrders, Rule::HelperExpedited];
     for &rule in Rule::ALL.iter().filter(|rule| !elsewhere.contains(rule)) {
         // Where the host is busy a test may not reach its end, and proves nothing about the rule: then it
         // runs again with more polls.
@@ -95,6 +106,15 @@ fn a_missing_barrier_is_caught_in_the_end() {
         }
     }
     panic!("the barrier was missing and the suite did not notice");
+}
+
+/// It cannot be seen where both CPUs share one of the host's, and the suite says so.
+#[test]
+fn a_missing_barrier_is_not_taken_for_one_where_the_cpus_never_ran_at_once() {
+    ON_ONE_HOST_CPU.store(true, Relaxed);
+    let report = run_broken(Some(Rule::BarrierOrders));
+    ON_ONE_HOST_CPU.store(false, Relaxed);
+    assert_eq!(report.verdict(Rule::BarrierOrders), Verdict::NeverOverlapped, "{report}");
 }
 
 #[test]
