@@ -57,8 +57,8 @@ usage: cargo xtask CHORE
   valgrind run the library's unit tests under valgrind, where it is installed: all, or those named
   size     warn of files over 400 lines
   width    fail where a line has more than 110 columns, or one of a document more than 120
-  words    fail where a type has a name that was replaced, two types of the library have one name, or a comment
-           names a person (who, nobody)
+  words    fail where a type has a name that was replaced, two types of the library have one name, or a
+           comment names a person (who, nobody)
   readme   run the commands in README.md's marked blocks and put their output there";
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! Words. Of the names of types none that was replaced by the field's word is declared again, and in the
-//! library one name stands for one type. Comments and documents say the helper, the caller, the writer, and not
-//! `who` or `nobody`: a page is not mapped by a person.
+//! library one name stands for one type. Comments and documents say the helper, the caller, the writer, and
+//! not `who` or `nobody`: a page is not mapped by a person.
 
 use crate::layers::tokens::{Token, tokens};
 use std::collections::BTreeMap;
@@ -49,12 +49,11 @@ const REPLACED: &[&str] = &[
 /// Words for persons. In backticks they are names.
 const PERSONS: &[&str] = &["who", "whom", "whoever", "nobody", "somebody", "anybody", "everybody"];
 
-/// Where comments and documents may say so: records of what was decided and measured, essays; folders of the
-/// library that are not done yet.
+/// Where comments and documents may say so: records of what was decided and measured; folders of the library
+/// that are not done yet.
 const EXEMPT: &[&str] = &[
     "CHANGELOG.md",
     "docs/decisions/",
-    "docs/design/",
     "docs/results/",
     "vm/src/frame/owned/",
     "vm/src/space/",

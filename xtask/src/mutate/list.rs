@@ -138,7 +138,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "frame.freed-while-referenced",
-        wrong: "an exclusive frame that a sweep unhooks is freed whoever has references to it",
+        wrong: "an exclusive frame that a sweep unhooks is freed whatever references it has",
         test: Unit("space::tests::pin"),
     },
     Mutation { point: "table.frame-lost", wrong: "a frame that is unhooked is lost", test: RANDOM },

@@ -31,7 +31,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "table.given-leaf-raised",
-        wrong: "whoever finds a leaf of given frames gives it rights that were not given",
+        wrong: "a leaf of given frames gets rights that were not given",
         test: NOT_OWNED,
     },
     Mutation {

@@ -21,7 +21,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "pool.reserve-kept",
-        wrong: "munmap leaves pages set aside for nobody",
+        wrong: "munmap leaves pages set aside for no mapping",
         test: RESERVES,
     },
     Mutation {

@@ -40,7 +40,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "shared-thp.dead-filled",
-        wrong: "shared memory that has ended gets a huge page, which nobody frees",
+        wrong: "shared memory that has ended gets a huge page, which is never freed",
         test: Model("loom_a_fault_that_fills_an_object_against_its_end"),
     },
     Mutation {

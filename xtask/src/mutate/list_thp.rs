@@ -105,7 +105,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "thp.rejoined-though-referenced",
-        wrong: "a frame becomes part of a block while somebody has a reference to it",
+        wrong: "a frame becomes part of a block while there is a reference to it",
         test: SHARED,
     },
     Mutation {

@@ -25,8 +25,9 @@ fn a_name_that_the_library_declares_twice_is_found_and_its_tests_may() {
 
 #[test]
 fn a_comment_that_names_a_person_is_found_and_a_name_in_backticks_may() {
-    let text = "the caller waits\nuser `nobody`, whose file\n// Nobody else, or who comes\nWhoever: x\n```\nwho\n```\n";
-    assert_eq!(persons("a.md", text), ["a.md:3: Nobody", "a.md:4: Whoever"]);
+    let text = "the caller waits\nuser `nobody`, whose file\nNobody else, or who comes\nWhoever: x\n";
+    let text = format!("{text}```\nwho\n```\n");
+    assert_eq!(persons("a.md", &text), ["a.md:3: Nobody", "a.md:4: Whoever"]);
     let comments = crate::comments_of("let nobody = 1; // a thread\nnobody();\n//! none\n");
     assert_eq!(comments, "// a thread\n\n//! none\n");
 }
