@@ -257,8 +257,9 @@ pub unsafe trait Machine: Sync + Sized {
         assert!(self.nr_cpus() <= 1, "{SEVERAL_CPUS} {handler:?}");
         true
     }
-    /// Has each CPU of the set run the interrupt handler. The default is for one CPU, which the library never
-    /// has interrupt itself.
+    /// Has each CPU of the set run the interrupt handler. A flush waits for the answer: a CPU that idles, or
+    /// whose thread sleeps, with a space loaded answers meanwhile, or has left the space before. The default
+    /// is for one CPU, which the library never has interrupt itself.
     ///
     /// # Panics
     /// The default, where a CPU is named.

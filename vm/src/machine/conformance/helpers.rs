@@ -1,9 +1,9 @@
 //! Rules of helpers.
 
-use super::{Harness, Rule, Suite};
+use super::{Harness, RUNS, Rule, Suite};
 use crate::machine::{Callback, Cpu, Machine};
 use crate::units::CpuId;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU32, Ordering::*};
 
 /// What one run's helpers report, for runs that may be under way at once: a helper gets a number, not a
 /// reference.
@@ -29,8 +29,6 @@ static HELPER_STATES: [HelperState; RUNS] = [const {
         stopped: AtomicU32::new(0),
     }
 }; RUNS];
-/// Number of runs that may be under way at once.
-const RUNS: usize = 64;
 /// The handler's data is this and the number of the run.
 const DATA: usize = 0x4E1_9000;
 /// Number of times that a stopped helper relaxes before it returns.
@@ -44,16 +42,9 @@ const TURNS: u32 = 3;
 
 /// The number of a run.
 #[derive(Clone, Copy)]
-pub(super) struct HelperRun(usize);
+pub(super) struct HelperRun(pub(super) usize);
 
 impl HelperRun {
-    /// A number that no other run uses.
-    pub(super) fn reserve() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // Relaxed: the number only has to be unlike the others under way.
-        Self(NEXT.fetch_add(1, Relaxed) % RUNS)
-    }
-
     fn state(self) -> &'static HelperState {
         &HELPER_STATES[self.0]
     }

@@ -1,30 +1,21 @@
 //! Rules of interrupts between CPUs, and of the barrier.
 
-use super::{Harness, Rule, Suite};
+use super::{Harness, RUNS, Rule, Suite};
 use crate::machine::{Callback, Cpu, Machine};
 use crate::units::CpuMask;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*, compiler_fence};
+use core::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
 
 /// Number of times that CPUs 0 and 1 have run the handler, for runs that may be under way at once. A static,
 /// because the handler gets a number, not a reference.
 static CALLS: [[AtomicU32; 2]; RUNS] = [const { [const { AtomicU32::new(0) }; 2] }; RUNS];
-/// Number of runs that may be under way at once.
-const RUNS: usize = 64;
 /// The handler's data is this and the number of the run.
 const DATA: usize = 0x1F_2E00;
 
-/// The counts of one run.
+/// The counts of the run of this number.
 #[derive(Clone, Copy)]
-pub(super) struct HandlerCounts(usize);
+pub(super) struct HandlerCounts(pub(super) usize);
 
 impl HandlerCounts {
-    /// Counts that no other run uses.
-    pub(super) fn reserve() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // Relaxed: the number only has to be unlike the others under way.
-        Self(NEXT.fetch_add(1, Relaxed) % RUNS)
-    }
-
     fn of(self, cpu: u32) -> u32 {
         CALLS[self.0][cpu as usize].load(SeqCst)
     }
@@ -239,7 +230,7 @@ const TRIES: usize = 16;
 
 /// Two CPUs that run at once overlap in most rounds; two that share one, where it happens to change hands in
 /// the middle of a round.
-const ROUNDS_PER_OVERLAP: u32 = 50;
+const ROUNDS_PER_OVERLAP: u32 = 10;
 
 /// Whether the other CPU was at its tries while this one was, whose misses these are: it missed some of the
 /// other's stores, and saw some.

@@ -21,6 +21,8 @@
 //! | `interrupts` | interrupts between CPUs, the barrier |
 //! | `helpers` | helpers |
 //!
+//! `report` has the rules in words, and what a run found of each.
+//!
 //! ```
 //! use interleaf::machine::conformance::{self, Harness, Report};
 //! use interleaf::machine::Machine;
@@ -55,11 +57,13 @@ mod helpers;
 mod interrupts;
 mod memory;
 mod mmu;
+mod report;
+
+pub use report::{Report, Rule, Verdict};
 
 use super::{Cpu, Machine};
 use crate::units::{CpuId, Order, PAGE_SIZE, Pfn, PfnRange, VirtAddr};
-use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 /// The parts of a platform that the suite needs besides the machine.
 pub trait Harness<M: Machine> {
@@ -110,127 +114,6 @@ pub trait Harness<M: Machine> {
     }
 }
 
-macro_rules! rules {
-    ($($(#[$doc:meta])* $name:ident: $sentence:literal,)*) => {
-        /// A rule of a platform; its number is the discriminant.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u8)]
-        #[non_exhaustive]
-        pub enum Rule {
-            $(#[doc = $sentence] $name,)*
-        }
-
-        impl Rule {
-            /// Every rule, in order.
-            pub const ALL: &'static [Rule] = &[$(Rule::$name),*];
-
-            /// The rule in words.
-            pub const fn sentence(self) -> &'static str {
-                match self {
-                    $(Rule::$name => $sentence,)*
-                }
-            }
-        }
-    };
-}
-
-rules! {
-    IdBelowCount: "a CPU's id is below the number of CPUs",
-    IdStays: "a CPU's id is its own and stays while preemption is off, however deep",
-    MachineStays: "all CPUs of a machine name it by one number, which stays",
-    ContextOfThread: "the context is one for each thread and keeps what is noted in it",
-    ClockForward: "the clock never goes back",
-    InterruptsNest: "turning interrupts off returns the state before, and restoring restores it",
-    SleepLooks: "a thread does not sleep on a word that has changed",
-    WakeReaches: "a sleeper is woken",
-    RelaxHandles: "a CPU that relaxes handles interrupts, once for each or fewer",
-    OffDefers: "a CPU with interrupts off handles them when they are on again, and not before",
-    WindowInverse: "phys_of is the inverse of the window",
-    WindowContiguous: "the window of contiguous memory is contiguous",
-    TableIsWindow: "a table is the memory of its frame",
-    ZeroExact: "zero fills the block named and nothing else",
-    CopyExact: "copy moves the block named and nothing else",
-    ClaimedOnce: "memory is claimed once, and only where there is memory",
-    ZeroPast: "zero_nontemporal fills the bytes named and nothing else",
-    RecordWindow: "a record window shows the frames behind it, and elsewhere zeroes",
-    WalksTables: "user code is translated by the loaded tables, and faults where they say nothing",
-    FlushRange: "after flush_range no page of the range is translated as before",
-    FlushUpper: "after flush_range no table cut out above the range is walked",
-    FlushAll: "after flush_all nothing is translated as before",
-    RootSwitches: "load_root translates through the new root, and nothing cached from the old",
-    RootNone: "without a root nothing is translated",
-    RootTold: "loaded_root says no root but the one that the CPU translates through",
-    InterruptReaches: "an interrupt makes every CPU of the set run the handler, with its data",
-    InterruptWakes: "a CPU whose thread sleeps handles an interrupt before the thread goes on, or sooner",
-    InterruptSpares: "an interrupt makes no other CPU run the handler",
-    HandlerRemoved: "a handler that was removed runs no more",
-    HandlerOwned: "a handler that is set, of interrupts or of helpers, is not replaced by another",
-    BarrierOrders: "barrier_all is a full fence on every CPU",
-    HelperRuns: "a helper runs the handler, on one CPU, and holds nothing",
-    HelperAwaited: "once the helpers' handler is removed no helper runs it",
-    HelperExpedited: "a helper that is expedited gets its CPU in time, also beside threads that are ready",
-}
-
-/// The result of a rule's test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Tested, and not found broken.
-    Holds,
-    /// Tested, not found broken, and not shown: it breaks only where two CPUs run at once, and as good as
-    /// never did they. They share one CPU of a host, or the host was busy.
-    NeverOverlapped,
-    /// Found broken.
-    Broken,
-    /// Not tested: the machine has one CPU, no MMU, no record windows, or no helpers, or a test before it did
-    /// not end.
-    Untested,
-}
-
-/// The results of the suite.
-#[derive(Clone, Copy, Debug)]
-pub struct Report {
-    tested: u64,
-    broken: u64,
-    apart: u64,
-}
-
-impl Report {
-    /// The result of a rule's test.
-    pub fn verdict(&self, rule: Rule) -> Verdict {
-        let has = |rules: u64| rules >> rule as u8 & 1 == 1;
-        match (has(self.tested), has(self.broken), has(self.apart)) {
-            (_, true, _) => Verdict::Broken,
-            (_, _, true) => Verdict::NeverOverlapped,
-            (true, ..) => Verdict::Holds,
-            _ => Verdict::Untested,
-        }
-    }
-
-    /// Whether no rule was found broken.
-    pub fn holds(&self) -> bool {
-        self.broken == 0
-    }
-
-    /// Every rule with its verdict.
-    pub fn iter(&self) -> impl Iterator<Item = (Rule, Verdict)> {
-        Rule::ALL.iter().map(|&rule| (rule, self.verdict(rule)))
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.iter().try_for_each(|(rule, verdict)| {
-            let verdict = match verdict {
-                Verdict::Holds => "holds",
-                Verdict::NeverOverlapped => "never overlapped",
-                Verdict::Broken => "BROKEN",
-                Verdict::Untested => "untested",
-            };
-            writeln!(f, "{:>2} {verdict:16} {}", rule as u8 + 1, rule.sentence())
-        })
-    }
-}
-
 /// Frames that the suite needs.
 pub const FRAMES: u64 = 24;
 
@@ -259,11 +142,22 @@ pub unsafe fn run<M: Machine, H: Harness<M> + Sync>(machine: &M, harness: &H, fr
     if harness.has_mmu() {
         suite.mmu();
     }
-    suite.interrupts(interrupts::HandlerCounts::reserve());
-    suite.helpers(helpers::HelperRun::reserve());
+    let number = run_number();
+    suite.interrupts(interrupts::HandlerCounts(number));
+    suite.helpers(helpers::HelperRun(number));
     suite.record_windows();
     let Suite { tested, broken, apart, .. } = suite;
     Report { tested: tested.into_inner(), broken: broken.into_inner(), apart: apart.into_inner() }
+}
+
+/// Number of runs that may be under way at once.
+const RUNS: usize = 64;
+
+/// A number below [`RUNS`], for statics: handlers get a number, and no reference.
+fn run_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: the number only has to be unlike the others under way.
+    NEXT.fetch_add(1, Relaxed) % RUNS
 }
 
 /// A run under way.
