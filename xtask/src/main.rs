@@ -16,8 +16,13 @@
 //! | `width` | lines that have grown too wide |
 //! | `words` | replaced names of types, names declared twice, comments that name persons |
 //! | `readme` | the marked blocks of README.md, from real runs |
+//! | `output` | printing, and the end of a program whose reader has gone |
 
 #![forbid(unsafe_code)]
+
+// Before the others, which use its macros.
+#[macro_use]
+mod output;
 
 mod boots;
 mod layers;

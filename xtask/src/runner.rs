@@ -1,10 +1,11 @@
 //! Runs steps: most of them one after the other, those marked so beside them, on a second thread, one after
 //! the other too. Each is named and timed; after a failure the rest still runs. What a step on the second
-//! thread prints is kept, and shown between two steps of the first, so that no two outputs mix:
+//! thread prints is kept, and shown between two steps of the first, so that no two outputs mix. Once the first
+//! thread has done its own steps, it takes those that have not begun beside, the last one first:
 //!
 //! ```text
-//!   first   tests ─────────────────────────────────► benchmarks ──► tour         prints as it goes
-//!   beside  loom models ──► hostile calls ──► the kernel boots ──► fuzzers       kept until a step ends
+//!   first   tests ────────────────────► benchmarks ──► tour ──► fuzzers     prints as it goes
+//!   beside  loom models ──► hostile calls ──► the kernel boots              kept until a step ends
 //! ```
 //!
 //! Where two steps build in one target directory, cargo's lock makes one wait; nothing else is shared.
@@ -13,12 +14,14 @@
 //! a test inside of a step may report so too: it appends a line to the file that `INTERLEAF_LACKING` names
 //! (see `interleaf_lab::os::lacking`). Where `CI=true` either is a failure.
 
+use std::collections::VecDeque;
 use std::env;
 use std::fs;
 use std::io::Write;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -51,7 +54,7 @@ pub struct Step {
 pub enum Lane {
     /// On the first thread.
     First,
-    /// On the second one. No chore: those print as they go.
+    /// On the second one, or on the first once that has done its own. No chore: those print as they go.
     Beside,
 }
 
@@ -77,11 +80,16 @@ pub fn run(steps: &[fn() -> Step]) -> Result<(), String> {
 fn run_lanes(steps: Vec<Step>, lacking_file: &Path) -> Vec<&'static str> {
     let mut log = Log { steps: steps.len(), begun: 0, failed: Vec::new() };
     let (first, beside): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.lane == Lane::First);
+    let beside = &Mutex::new(VecDeque::from(beside));
+    // The lock is held for the choice of a step alone.
+    let next = || beside.lock().expect("no step panics there").pop_front();
+    let last = || beside.lock().expect("no step panics there").pop_back();
     thread::scope(|scope| {
         let (sender, ended) = mpsc::channel();
-        scope
-            .spawn(move || beside.into_iter().try_for_each(|step| sender.send(run_kept(step, lacking_file))));
-        for step in first {
+        scope.spawn(move || {
+            iter::from_fn(next).try_for_each(|step| sender.send(run_kept(step, lacking_file)))
+        });
+        for step in first.into_iter().chain(iter::from_fn(last)) {
             ended.try_iter().for_each(|other| log.whole(other));
             log.head(step.name);
             let began = Instant::now();

@@ -26,10 +26,31 @@ pub struct Job<'a, W> {
     pub(super) stop_if: Option<StopIf<'a>>,
 }
 
+/// The function of a job, whose error is kept elsewhere: one type for all jobs, so that what runs them is
+/// compiled once for each kind of CPU.
+pub(super) type AnyWork<'a> = &'a (dyn Fn(&Chunk<'_>) -> Result<(), ()> + Sync);
+
 type Undo<'a> = &'a (dyn Fn(Range<u64>) + Sync);
 type StopIf<'a> = &'a (dyn Fn() -> bool + Sync);
 
 impl<'a, W> Job<'a, W> {
+    /// The same job with another function.
+    pub(super) fn with_work<V>(&self, work: V) -> Job<'a, V> {
+        let Self { ref range, work: _, align, min_chunk, max_helpers, nodes, is_for_helpers, undo, stop_if } =
+            *self;
+        Job {
+            range: range.clone(),
+            work,
+            align,
+            min_chunk,
+            max_helpers,
+            nodes,
+            is_for_helpers,
+            undo,
+            stop_if,
+        }
+    }
+
     /// A job over `range` that may be cut anywhere, with as many helpers as there are, on any node.
     pub fn new(range: Range<u64>, work: W) -> Self {
         Self {

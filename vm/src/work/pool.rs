@@ -1,13 +1,12 @@
 //! The worker pool: a machine's helpers, and the call that runs a job.
 
 use super::dispatch::{Dispatch, Helpers, PollLimit};
-use super::job::{Chunk, Failed, Job, Spent};
+use super::job::{AnyWork, Chunk, Failed, Job, Spent};
 use super::partition::Partition;
 use super::run::JobRun;
 use crate::machine::{Cpu, Machine};
-use crate::sync::{Carve, Event, Handler, MachineMemory, RegisterError, Registration};
+use crate::sync::{Carve, Event, Handler, MachineMemory, RegisterError, Registration, SpinLock, lockdep};
 use crate::units::{CpuId, CpuMask, NodeId};
-use core::cell::Cell;
 use core::fmt;
 
 /// The helpers of a machine, if there are any; runs jobs and ordered queues.
@@ -123,6 +122,27 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
     where
         W: Fn(&Chunk<'_>) -> Result<(), E> + Sync,
     {
+        let mut error = SpinLock::<Option<E>, M::Cpu, { lockdep::JOB.0 }>::new(None);
+        let work = |chunk: &Chunk<'_>| {
+            (job.work)(chunk).map_err(|found| {
+                let mut first = error.lock();
+                if first.is_none() {
+                    *first = Some(found);
+                }
+            })
+        };
+        let mut first = Some(first);
+        let first = &mut || first.take().into_iter().for_each(|first| first());
+        let done = self.run_any(&job.with_work::<AnyWork<'_>>(&work), first);
+        done.map_err(|failed| match (failed, error.get_mut().take()) {
+            (Failed::Error(()), Some(error)) => Failed::Error(error),
+            (Failed::Cancelled, _) => Failed::Cancelled,
+            _ => Failed::Panicked,
+        })
+    }
+
+    /// As [`run_beside`](Self::run_beside), for a function of any job. Calls `first` once.
+    fn run_any(&self, job: &Job<'_, AnyWork<'_>>, first: &mut dyn FnMut()) -> Result<Spent, Failed<()>> {
         let Some(partition) = Partition::new(job) else {
             first();
             return Ok(Spent::default());
@@ -138,13 +158,12 @@ impl<'m, M: Machine> WorkerPool<'m, M> {
         run.touch_words();
         let stands_back = job.is_for_helpers && max_helpers > 0 && dispatch.has_helper_on_racy(job.nodes);
         let patience = if stands_back { dispatch.patience() } else { 0 };
-        let first = Cell::new(Some(first));
-        let work = || {
-            first.take().into_iter().for_each(|first| first());
+        let mut work = || {
+            first();
             run.work_as_caller(patience);
         };
         let helpers = Helpers::idle(max_helpers, job.nodes, cpus.as_mask());
-        let published = if max_helpers > 0 { dispatch.publish(&run, helpers, work) } else { None };
+        let published = if max_helpers > 0 { dispatch.publish(&run, helpers, &mut work) } else { None };
         let ((), spent) = published.unwrap_or_else(|| (work(), Spent::default()));
         run.result().map(|()| spent)
     }

@@ -3,11 +3,10 @@
 use super::broken_off::BrokenOff;
 use super::deque::{NodeDeques, Side};
 use super::dispatch::{Dispatch, Visit, VisitEnd, Work};
-use super::job::{Chunk, Failed, Job};
+use super::job::{AnyWork, Chunk, Failed, Job};
 use super::partition::{self, MAX_NS, Partition};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
-use crate::sync::{SpinLock, lockdep};
 use core::ops::Range;
 
 // Why no other chunk begins.
@@ -19,8 +18,8 @@ const CANCELLED: u32 = 3;
 const POLLS_PER_LOOK: u32 = 16;
 
 /// The state of a job while it runs; undone when dropped, if it is stopped.
-pub(super) struct JobRun<'a, W, E, C: Cpu> {
-    job: &'a Job<'a, W>,
+pub(super) struct JobRun<'a, C: Cpu> {
+    job: &'a Job<'a, AnyWork<'a>>,
     partition: Partition,
     /// The grains that have not begun.
     deques: NodeDeques<C>,
@@ -32,20 +31,19 @@ pub(super) struct JobRun<'a, W, E, C: Cpu> {
     pace: AtomicU32<C>,
     /// Why no other chunk begins; 0 while chunks begin. Relaxed: results are ordered by the end of visits.
     stopped: AtomicU32<C>,
-    error: SpinLock<Option<E>, C, { lockdep::JOB.0 }>,
     /// What broken-off chunks did not do; for a job that is undone.
     broken_off: BrokenOff<'a, C>,
 }
 
-/// Stops a job: no other chunk begins. True for the first call.
-fn stop<C: Cpu>(stopped: &AtomicU32<C>, why: u32) -> bool {
-    stopped.compare_exchange(0, why, Relaxed, Relaxed).is_ok()
+/// Stops a job, if it was not stopped before: no other chunk begins.
+fn stop<C: Cpu>(stopped: &AtomicU32<C>, why: u32) {
+    let _ = stopped.compare_exchange(0, why, Relaxed, Relaxed);
 }
 
-impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, W, E, C> {
+impl<'a, C: Cpu> JobRun<'a, C> {
     /// A job to be run by `workers`: this CPU and helpers.
     pub(super) fn new(
-        job: &'a Job<'a, W>,
+        job: &'a Job<'a, AnyWork<'a>>,
         partition: Partition,
         workers: u32,
         on: &'a Dispatch<'a, C>,
@@ -59,7 +57,6 @@ impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, 
             is_one_chunk,
             pace: AtomicU32::new(pace),
             stopped: AtomicU32::new(0),
-            error: SpinLock::new(None),
             broken_off: BrokenOff::new(on),
             partition,
         }
@@ -139,10 +136,7 @@ impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, 
         let broken_off = self.job.undo.is_some().then_some(broken_off);
         let chunk = Chunk::new(range, worker, &is_stopped);
         let mut guard = BreakOff { stopped, broken_off, chunk, why: PANIC };
-        if let Err(error) = (self.job.work)(&guard.chunk) {
-            if stop(stopped, ERROR) {
-                *self.error.lock() = Some(error);
-            }
+        if (self.job.work)(&guard.chunk).is_err() {
             guard.why = ERROR;
         } else {
             core::mem::forget(guard);
@@ -157,18 +151,18 @@ impl<'a, W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> JobRun<'a, 
     }
 
     /// The result of the job. All visits have ended.
-    pub(super) fn result(&mut self) -> Result<(), Failed<E>> {
-        match (*self.stopped.get_mut(), self.error.get_mut().take()) {
-            (0, _) => Ok(()),
-            (ERROR, Some(error)) => Err(Failed::Error(error)),
-            (CANCELLED, _) => Err(Failed::Cancelled),
+    pub(super) fn result(&mut self) -> Result<(), Failed<()>> {
+        match *self.stopped.get_mut() {
+            0 => Ok(()),
+            ERROR => Err(Failed::Error(())),
+            CANCELLED => Err(Failed::Cancelled),
             _ => Err(Failed::Panicked),
         }
     }
 }
 
 /// Undoes the work, if the job is stopped: after the last visit, also where the caller's own chunk unwinds.
-impl<W, E, C: Cpu> Drop for JobRun<'_, W, E, C> {
+impl<C: Cpu> Drop for JobRun<'_, C> {
     fn drop(&mut self) {
         if *self.stopped.get_mut() != 0
             && let Some(undo) = self.job.undo
@@ -183,7 +177,7 @@ impl<W, E, C: Cpu> Drop for JobRun<'_, W, E, C> {
     }
 }
 
-impl<W: Fn(&Chunk<'_>) -> Result<(), E> + Sync, E: Send, C: Cpu> Work<C> for JobRun<'_, W, E, C> {
+impl<C: Cpu> Work<C> for JobRun<'_, C> {
     fn visit(&self, visit: &Visit<'_, C>) -> VisitEnd {
         let (number, until_ns) = (visit.cpu().0 + 1, visit.began_ns.saturating_add(MAX_NS));
         let deque = self.deques.of_node(visit.node());

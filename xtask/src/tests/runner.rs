@@ -32,20 +32,29 @@ fn a_failure_in_either_lane_fails_and_the_rest_of_the_lane_still_runs() {
     assert_eq!((failed, ran), (vec!["one", "two"], [true, true]));
 }
 
-#[test]
-fn lanes_run_at_the_same_time() {
-    let folder = std::env::temp_dir().join(format!("interleaf-meet-{}", std::process::id()));
+/// Steps of these lanes, each of which waits ten seconds for the other. Whether both have met.
+fn meet(lanes: [Lane; 2]) -> bool {
+    let folder = std::env::temp_dir().join(format!("interleaf-meet-{}-{:?}", std::process::id(), lanes[0]));
     fs::create_dir(&folder).expect("a new folder");
-    // Each says that it is there and waits for the other, ten seconds at most.
     let meet = |mine: &str, other: &str| {
         let folder = folder.display();
         let wait = format!("for i in $(seq 100); do [ -e {folder}/{other} ] && exit; sleep 0.1; done");
         format!("touch {folder}/{mine}; {wait}; exit 1")
     };
-    let steps = vec![step("a", Lane::First, &meet("a", "b")), step("b", Lane::Beside, &meet("b", "a"))];
+    let steps = vec![step("a", lanes[0], &meet("a", "b")), step("b", lanes[1], &meet("b", "a"))];
     let failed = run_lanes(steps, Path::new("/dev/null"));
     fs::remove_dir_all(&folder).expect("the folder");
-    assert!(failed.is_empty(), "{failed:?}");
+    failed.is_empty()
+}
+
+#[test]
+fn lanes_run_at_the_same_time() {
+    assert!(meet([Lane::First, Lane::Beside]));
+}
+
+#[test]
+fn the_first_lane_takes_steps_of_the_other_when_it_has_done_its_own() {
+    assert!(meet([Lane::Beside, Lane::Beside]));
 }
 
 #[test]

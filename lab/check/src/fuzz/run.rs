@@ -185,7 +185,7 @@ impl Runner {
     }
 
     /// The seed of the next case of a group: all follow from the seed of the run.
-    fn next_case(&self, group: Group) -> u64 {
+    pub fn next_case(&self, group: Group) -> u64 {
         let number = self.next[group as usize].fetch_add(1, Relaxed);
         let start = Rng::new(self.config.seed ^ (group as u64 + 1) << 56).bits();
         Rng::new(start.wrapping_add(number)).bits()
@@ -237,7 +237,3 @@ impl Runner {
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-#[cfg(test)]
-#[path = "tests/run.rs"]
-mod tests;

@@ -94,6 +94,12 @@ impl Spaces {
         self.spaces[space].page_among(&self.objects, addr)
     }
 
+    /// Number of shared objects that have pages.
+    #[must_use]
+    pub fn nr_objects(&self) -> usize {
+        self.objects.contents.values().filter(|pages| !pages.is_empty()).count()
+    }
+
     fn visit<R>(&mut self, space: usize, f: impl FnOnce(&mut Model) -> R) -> R {
         let others = self.spaces.iter().enumerate().filter(|(other, _)| *other != space);
         self.objects.held_blocks = others.clone().flat_map(|(_, model)| model.regions.blocks()).collect();
@@ -106,7 +112,3 @@ impl Spaces {
         result
     }
 }
-
-#[cfg(test)]
-#[path = "tests/spaces.rs"]
-mod tests;

@@ -21,6 +21,19 @@ fn run(config: FuzzConfig) -> Result<FuzzReport, FuzzFailure> {
 }
 
 #[test]
+fn cases_follow_from_the_seed_alone() {
+    let cases = |seed| {
+        let runner = Runner::new(FuzzConfig { seed, ..config(FuzzLimit::Executions(1), &[], &[]) });
+        Group::ALL.map(|group| [runner.next_case(group), runner.next_case(group)])
+    };
+    assert_eq!(cases(1), cases(1));
+    let mut all: Vec<u64> = [cases(1), cases(2)].concat().concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 2 * 2 * Group::ALL.len());
+}
+
+#[test]
 fn an_input_that_brings_a_parser_down_is_found_shortened_and_played_again() {
     let config = config(FuzzLimit::Executions(1 << 20), &[Group::Parse], &[FAULTY]);
     let failure = run(config.clone()).expect_err("it comes within a few hundred inputs");

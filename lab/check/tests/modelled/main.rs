@@ -5,3 +5,4 @@ mod huge_sizes;
 mod library;
 mod mishap;
 mod processes;
+mod spaces;

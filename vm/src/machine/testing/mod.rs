@@ -21,6 +21,8 @@ mod played;
 mod record_window;
 #[cfg(loom)]
 mod sleepers;
+#[cfg(all(test, loom, target_os = "linux"))]
+mod stacks;
 mod zeroed_memory;
 
 pub use cpu::TestCpu;

@@ -39,7 +39,7 @@ impl ZeroedMemory {
         assert!(asked.size() > 0, "no memory was asked for");
         let mut kept = KEPT.lock().unwrap();
         let found = kept.iter().rposition(|other| other.asked == asked);
-        let found = found.map(|at| kept.swap_remove(at));
+        let found = found.map(|at| kept.remove(at));
         drop(kept);
         let Some(memory) = found else { return Self(Some(Allocation::new(asked))) };
         // SAFETY: the allocation has as many bytes from there on, initialised when it was made, and it was
@@ -74,13 +74,25 @@ fn zero_written(bytes: &mut [u8]) {
     }
 }
 
+/// Number of the oldest allocations, of these sizes, without which the others are no more than is kept. If the
+/// newest were refused instead, those of a size that is not used any more would stay for ever.
+fn too_many(sizes: impl DoubleEndedIterator<Item = usize> + ExactSizeIterator) -> usize {
+    let all = sizes.len();
+    let sums = sizes.rev().scan(0, |sum, size| {
+        *sum += size;
+        Some(*sum)
+    });
+    all - sums.take_while(|sum| *sum <= KEPT_BYTES).count()
+}
+
 impl Drop for ZeroedMemory {
     fn drop(&mut self) {
         let Some(memory) = self.0.take() else { return };
         let mut kept = KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let bytes: usize = kept.iter().map(|other| other.asked.size()).sum();
-        if bytes + memory.asked.size() <= KEPT_BYTES {
+        if memory.asked.size() <= KEPT_BYTES {
             kept.push(memory);
+            let gone = too_many(kept.iter().map(|other| other.asked.size()));
+            kept.drain(..gone);
         }
     }
 }
@@ -107,5 +119,21 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this layout.
         unsafe { dealloc(self.whole.as_ptr(), Self::whole_layout(self.asked)) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_was_not_used_for_longest_is_given_back() {
+        let most = KEPT_BYTES;
+        let half = most / 2;
+        let cases: [(&[usize], usize); 5] =
+            [(&[], 0), (&[most], 0), (&[half, half], 0), (&[half, 1, half], 1), (&[1, most], 1)];
+        for (sizes, gone) in cases {
+            assert_eq!(too_many(sizes.iter().copied()), gone, "{sizes:?}");
+        }
     }
 }

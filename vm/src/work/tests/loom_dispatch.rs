@@ -7,7 +7,7 @@
 
 use super::*;
 use crate::machine::Cpu;
-use crate::machine::testing::TestCpu;
+use crate::machine::testing::{TestCpu, played};
 use crate::sync::atomic::AtomicU32;
 use crate::sync::testing::thread;
 use crate::sync::testing::{Heap, run_model};
@@ -330,7 +330,7 @@ fn loom_a_notification_between_two_items_of_a_reserved_worker_is_not_lost() {
 
 #[test]
 fn loom_a_worker_is_busy_or_reserved_and_never_both() {
-    let seen = explore(1, 2, |dispatch| {
+    let seen = explore(1, played(1, 2), |dispatch| {
         let counted = Counted::leaked(0);
         // A visit to the first item is under way, or none begins.
         let second = || publish_for_reserved(dispatch, 0, |_| ());

@@ -3,14 +3,18 @@
 //! Two pages of one table, whose frames other spaces have mapped: a gather of models has a place for one such
 //! frame, so the other one's stays in its slot.
 
-use super::loom_pairs::{Pair, Program, TestSpace, Tests, assert_both, explore_pair, mapped, store};
+use super::loom_pairs::{
+    Pair, Program, TestSpace, Tests, assert_both, explore_pair, explore_pair_on, mapped, store,
+};
 use super::world::*;
 use crate::frame::Kind;
+use crate::machine::testing::played;
 use crate::machine::{Entry, Marker};
 use crate::space::*;
 use crate::sync::forget_value;
 use crate::table::walk;
 use crate::units::{Access, Level, Pfn, Vpn};
+use crate::vma::HugePolicy;
 use std::boxed::Box;
 
 /// The page whose frame stays in its slot.
@@ -86,7 +90,8 @@ fn loom_two_dontneed_of_frames_that_wait_in_their_slots() {
         assert_not_cached(machine, frame(space, SECOND));
         is_pending
     };
-    assert_both(explore_pair(Pair { before: shared, cpus: [use_and_drop; 2], after: nothing_left }));
+    let pair = Pair { before: shared, cpus: [use_and_drop; 2], after: nothing_left };
+    assert_both(explore_pair_on(pair, 96, HugePolicy::Never, played(1, 2)));
 }
 
 #[test]
@@ -118,5 +123,6 @@ fn loom_a_store_against_a_mapping_put_over_frames_that_wait_in_their_slots() {
         assert_not_cached(machine, old.filter(|&old| frame(space, SECOND) != Some(old)));
         true
     };
-    assert_both(explore_pair(Pair { before: shared, cpus: [map_over, STORE], after: nothing_left }));
+    let pair = Pair { before: shared, cpus: [map_over, STORE], after: nothing_left };
+    assert_both(explore_pair_on(pair, 96, HugePolicy::Never, played(1, 2)));
 }

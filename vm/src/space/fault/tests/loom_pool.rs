@@ -7,6 +7,7 @@ use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store}
 use super::loom_pin::limit;
 use super::world::*;
 use crate::frame::PoolCounts;
+use crate::machine::testing::played;
 use crate::machine::{Entry, Marker};
 use crate::space::{Advice, MapRequest, Place};
 use crate::table::walk;
@@ -190,5 +191,6 @@ fn loom_a_fork_that_shares_two_pages_against_stores_to_both() {
         assert_eq!(space.vm().memory().huge_pool(SIZE), free);
         space.vm().resize_huge_pool(SIZE, 0);
     };
-    explore_pair_on(Pair { before, cpus: [fork, stores], after }, 7 * TABLE, HugePolicy::Never, 2);
+    let pair = Pair { before, cpus: [fork, stores], after };
+    explore_pair_on(pair, 7 * TABLE, HugePolicy::Never, played(1, 2));
 }

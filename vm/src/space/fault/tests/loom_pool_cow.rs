@@ -6,7 +6,7 @@ use super::loom_fork::{NEW, OLD, fork, frame, store};
 use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
 use crate::frame::PoolCounts;
-use crate::machine::testing::{TestCpu, with_leaked};
+use crate::machine::testing::{TestCpu, played, with_leaked};
 use crate::machine::{Entry, Marker};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -31,8 +31,13 @@ type Body = fn(&'static Tests, &'static TestSpace, Box<TestSpace>) -> bool;
 /// Runs the body in all executions, with its first and its last base page written before, and a pool of so
 /// many pages, one of which was set aside for the space. Returns how often each result was seen.
 fn explore(pool: u64, body: Body) -> [usize; 2] {
+    explore_bounded(2, pool, body)
+}
+
+/// As [`explore`], with so many preemptions.
+fn explore_bounded(preemptions: usize, pool: u64, body: Body) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
-    run_model(2, move || {
+    run_model(preemptions, move || {
         with_leaked(Tests::of_format((pool + 2) * TABLE, 2), |machine| {
             with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {
                 let before = Cell::new(0);
@@ -161,7 +166,7 @@ fn loom_a_store_to_a_shared_page_of_the_pool_against_the_end_of_the_other() {
 /// Each may have prepared a copy: one goes back.
 #[test]
 fn loom_two_cpus_of_one_space_store_to_a_shared_page_of_the_pool() {
-    explore(3, |machine, space, child| {
+    explore_bounded(played(1, 2), 3, |machine, space, child| {
         let writer = store_beside(machine, space);
         let running = space.activate(None);
         store(machine, space, X, OTHER);
@@ -199,7 +204,7 @@ fn loom_a_store_to_a_shared_page_of_the_pool_against_a_drop_and_a_second_fork() 
 /// A child that is losing its page never finds its owner's store there.
 #[test]
 fn loom_a_page_that_is_taken_back_against_loads_and_a_store_of_the_child() {
-    let [_, loaded] = explore(1, |machine, space, child| {
+    let [_, loaded] = explore_bounded(played(1, 2), 1, |machine, space, child| {
         let has_loaded = Cell::new(false);
         with_leaked(*child, |child| {
             forget_value(child);

@@ -1,5 +1,8 @@
-use super::*;
-use crate::calls::{MapFlags, PAGE, Prot};
+//! The model's spaces, which map the same shared memory.
+
+use interleaf_check::calls::{Call, CallResult, MapFlags, PAGE, PageState, Prot};
+use interleaf_check::model::Spaces;
+use interleaf_check::setting::Setting;
 
 #[test]
 fn shared_memory_lives_until_the_last_space_unmaps_it() {
@@ -16,7 +19,7 @@ fn shared_memory_lives_until_the_last_space_unmaps_it() {
     assert!(matches!(spaces.page(1, addr), Some(PageState::Shared(_))));
     assert_eq!(spaces.call(1, &Call::Read { addr }), CallResult::Byte(7));
     assert_eq!(spaces.call(1, &Call::Munmap { addr, len: PAGE }), CallResult::Value(0));
-    assert_eq!(spaces.objects.contents.values().filter(|pages| !pages.is_empty()).count(), 1);
+    assert_eq!(spaces.nr_objects(), 1);
     assert_eq!(spaces.call(1, &Call::Munmap { addr: addr + PAGE, len: PAGE }), CallResult::Value(0));
-    assert!(spaces.objects.contents.values().all(|pages| pages.is_empty()));
+    assert_eq!(spaces.nr_objects(), 0);
 }
