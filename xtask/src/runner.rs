@@ -1,7 +1,7 @@
 //! Runs steps: most of them one after the other, those marked so beside them, on a second thread, one after
 //! the other too. Each is named and timed; after a failure the rest still runs. What a step on the second
-//! thread prints is kept, and shown between two steps of the first, so that no two outputs mix. Once the first
-//! thread has done its own steps, it takes those that have not begun beside, the last one first:
+//! thread prints is kept, and shown between two steps of the first, so that no two outputs mix. Once the
+//! first thread has done its own steps, it takes those that have not begun beside, the last one first:
 //!
 //! ```text
 //!   first   tests ────────────────────► benchmarks ──► tour ──► fuzzers     prints as it goes

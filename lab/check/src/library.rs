@@ -140,9 +140,9 @@ pub(crate) fn map_lines<M: Machine>(
         if !wanted(start) {
             return;
         }
-        let object = vma.backing.map(|backing| {
-            let number = seen.iter().position(|&known| known == backing).unwrap_or_else(|| {
-                seen.push(backing);
+        let object = (!vma.is_anonymous()).then(|| {
+            let number = seen.iter().position(|&known| known == vma.backing).unwrap_or_else(|| {
+                seen.push(vma.backing);
                 seen.len() - 1
             });
             (number as u32, vma.offset * PAGE)

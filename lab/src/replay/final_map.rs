@@ -100,7 +100,7 @@ fn our_line(vma: &VmaAttributes) -> Line {
     .collect();
     let flags = shown_flags(vma.flags);
     let text = format!("{start:x}-{end:x} {rights} {} identity {:?}", flag_words(flags), vma.anon);
-    Line { start, end, rights, flags, is_anonymous: vma.is_private_anonymous(), text }
+    Line { start, end, rights, flags, is_anonymous: vma.is_anonymous(), text }
 }
 
 /// Everything in which the maps differ, by rising address.

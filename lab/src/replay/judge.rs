@@ -154,7 +154,7 @@ impl Checker<'_> {
     ) -> bool {
         const NOT_COPIED: VmaFlags = VmaFlags::DONT_FORK.union(VmaFlags::WIPE_ON_FORK);
         let is_copied = |vma: VmaAttributes| {
-            vma.is_private_anonymous() && !vma.anon.is_none() && !vma.flags.intersects(NOT_COPIED)
+            vma.is_anonymous() && !vma.anon.is_none() && !vma.flags.intersects(NOT_COPIED)
         };
         let page = VirtAddr(fault.address).vpn();
         let last_ns = self.last_fault.get(&page).map_or(0, |&(_, time_ns)| time_ns);

@@ -70,7 +70,7 @@ impl<'a, 'v> Player<'a, 'v> {
         let child = self.space.fork()?;
         let mut unwritten = Vec::new();
         child.each_vma(|vma| {
-            let is_stand_in = vma.is_private_anonymous() && vma.flags.contains(STAND_IN);
+            let is_stand_in = vma.is_anonymous() && vma.flags.contains(STAND_IN);
             if is_stand_in && vma.anon.is_none() {
                 unwritten.push(vma.range);
             }

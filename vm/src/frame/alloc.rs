@@ -12,7 +12,9 @@
 
 use super::parts::PART;
 use super::percpu::{BatchKind, CachedFrame, CpuCache, FrameStack, MAX_BATCH, unpack};
-use super::{AllocRequest, Folio, Frame, FramePlacement, FrameState, Init, Memory, Priority, TableFrame};
+use super::{
+    AllocRequest, Base, Folio, Frame, FramePlacement, FrameState, Init, Memory, Priority, TableFrame,
+};
 use super::{ZeroedFolio, ZeroedFrame, Zone};
 use crate::machine::{Cpu, Machine};
 use crate::sync::CpuGuard;
@@ -27,19 +29,19 @@ impl<M: Machine> Memory<'_, M> {
     /// Allocates a frame, from this CPU's cache if possible.
     #[inline]
     pub fn alloc_frame(&self, request: AllocRequest) -> Option<Frame<'_, M>> {
-        self.take_frame(request).map(|pfn| Frame::new(self, pfn))
+        self.take_frame(request).map(|pfn| Frame::new(self, pfn, Base))
     }
 
     /// Allocates a frame where it is wanted.
     pub fn alloc_frame_from(&self, placement: FramePlacement, request: AllocRequest) -> Option<Frame<'_, M>> {
-        self.take_frame_from(placement, request).map(|pfn| Frame::new(self, pfn))
+        self.take_frame_from(placement, request).map(|pfn| Frame::new(self, pfn, Base))
     }
 
     /// Allocates a zeroed frame, from this CPU's cache if possible.
     #[inline]
     pub fn alloc_zeroed(&self, priority: Priority) -> Option<ZeroedFrame<'_, M>> {
         let request = AllocRequest::ZEROED.with_priority(priority);
-        self.take_frame(request).map(|pfn| ZeroedFrame::new(self, pfn))
+        self.take_frame(request).map(|pfn| ZeroedFrame::new(self, pfn, Base))
     }
 
     /// Allocates a zeroed frame where it is wanted.
@@ -49,7 +51,7 @@ impl<M: Machine> Memory<'_, M> {
         priority: Priority,
     ) -> Option<ZeroedFrame<'_, M>> {
         let request = AllocRequest::ZEROED.with_priority(priority);
-        self.take_frame_from(placement, request).map(|pfn| ZeroedFrame::new(self, pfn))
+        self.take_frame_from(placement, request).map(|pfn| ZeroedFrame::new(self, pfn, Base))
     }
 
     /// Takes a frame from this CPU's cache if possible. The caller makes a value of it.

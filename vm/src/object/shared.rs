@@ -83,11 +83,6 @@ impl<C: Cpu> Object<C> {
         Self { size, reserves: reserved > 0, counts, ..Self::new(number, pages, memory, rcu) }
     }
 
-    /// The size of its pages.
-    pub(crate) fn page_size(&self) -> PageSize {
-        self.size
-    }
-
     /// By what right a page that is not filled takes a huge page of the reserved pool.
     pub(crate) fn pool_take(&self) -> PoolTake {
         if self.reserves { PoolTake::Reserved } else { PoolTake::Available }

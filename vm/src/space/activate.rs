@@ -50,8 +50,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let from = previous.and_then(|previous| previous.into_space_of(self));
         self.vm.shootdown.switch(
             self.vm.machine,
-            from.map(|from| &from.tlb),
-            Some((&self.tlb, self.table.root_table())),
+            from.map(|from| &from.entries.tlb),
+            Some((&self.entries.tlb, self.entries.table.root_table())),
         );
         Active { space: self, cpu: M::Cpu::id(), _not_send: PhantomData }
     }
@@ -59,13 +59,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The [`Active`] of this CPU if it has this space loaded: one that was forgotten, as a scheduler does
     /// that keeps addresses of spaces with its CPUs. Where the CPU kept the space lazily, it runs it again.
     pub fn active_here(&self) -> Option<Active<'_, 'v, M>> {
-        let cpu = self.vm.shootdown.resume(&self.tlb)?;
+        let cpu = self.vm.shootdown.resume(&self.entries.tlb)?;
         Some(Active { space: self, cpu, _not_send: PhantomData })
     }
 
     /// Whether no CPU translates through the space. Pairs with the release of a CPU that leaves it.
     pub fn runs_nowhere(&self) -> bool {
-        self.tlb.is_loaded_nowhere()
+        self.entries.tlb.is_loaded_nowhere()
     }
 }
 
@@ -85,8 +85,8 @@ impl<'s, 'v, M: Machine> Active<'s, 'v, M> {
         assert_own_cpu::<M::Cpu>(self.cpu);
         let active = ManuallyDrop::new(self);
         let (space, cpu) = (active.space, active.cpu);
-        space.table.release_ownership();
-        space.vm.shootdown.enter_lazy(&space.tlb);
+        space.entries.table.release_ownership();
+        space.vm.shootdown.enter_lazy(&space.entries.tlb);
         LazyTlb { space, cpu, _not_send: PhantomData }
     }
 
@@ -97,7 +97,7 @@ impl<'s, 'v, M: Machine> Active<'s, 'v, M> {
         }
         assert_own_cpu::<M::Cpu>(self.cpu);
         let active = ManuallyDrop::new(self);
-        active.space.table.release_ownership();
+        active.space.entries.table.release_ownership();
         Some(active.space)
     }
 }
@@ -110,8 +110,8 @@ fn assert_own_cpu<C: Cpu>(owner: CpuId) {
 impl<M: Machine> Drop for Active<'_, '_, M> {
     fn drop(&mut self) {
         assert_own_cpu::<M::Cpu>(self.cpu);
-        self.space.table.release_ownership();
-        self.space.vm.shootdown.switch(self.space.vm.machine, Some(&self.space.tlb), None);
+        self.space.entries.table.release_ownership();
+        self.space.vm.shootdown.switch(self.space.vm.machine, Some(&self.space.entries.tlb), None);
     }
 }
 

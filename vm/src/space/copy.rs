@@ -26,9 +26,10 @@ use crate::frame::FrameRef;
 use crate::machine::{Entry, Machine};
 use crate::table::walk_cached;
 use crate::units::{Access, Level, PAGE_SIZE, VirtAddr, Vpn};
+use crate::vma::Backing;
 
 /// What a page holds, to be copied from.
-enum Source<'v, M: Machine> {
+enum Readable<'v, M: Machine> {
     Zeros,
     Frame(FrameRef<'v, M>),
     /// Of a huge page, copied already: a reference to its block would be one to the first frame.
@@ -59,9 +60,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.each_page(addr, len, |page, offset, done, here| {
             let mut part = PagePart { offset, to: &mut to[done..done + here] };
             match self.source(page, &mut part)? {
-                Source::Zeros => part.to.fill(0),
-                Source::Frame(frame) => frame.read(offset, part.to),
-                Source::Copied => {}
+                Readable::Zeros => part.to.fill(0),
+                Readable::Frame(frame) => frame.read(offset, part.to),
+                Readable::Copied => {}
             }
             Ok(())
         })
@@ -124,7 +125,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// What the page holds, as a load finds it.
-    fn source(&self, page: Vpn, part: &mut PagePart<'_>) -> Result<Source<'v, M>, Error> {
+    fn source(&self, page: Vpn, part: &mut PagePart<'_>) -> Result<Readable<'v, M>, Error> {
         let mut prepared = Prepared::new(self.vm);
         let speculated = match self.path {
             Path::Speculative => self.source_attempt(page, part, &Speculated, &mut prepared).ok(),
@@ -146,7 +147,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         part: &mut PagePart<'_>,
         proof: &P,
         prepared: &mut Prepared<'v, M>,
-    ) -> Result<Source<'v, M>, Fallback> {
+    ) -> Result<Readable<'v, M>, Fallback> {
         for _ in 0..TRIES {
             if let Some(found) = self.present_source(page, part, proof)? {
                 return Ok(found);
@@ -162,17 +163,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         page: Vpn,
         part: &mut PagePart<'_>,
         proof: &P,
-    ) -> Result<Option<Source<'v, M>>, Fallback> {
+    ) -> Result<Option<Readable<'v, M>>, Fallback> {
         let vm = self.vm;
         let reading = vm.rcu.read();
         let vma = self.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
         if !vma.rights().contains(Access::Read.needs()) {
             return Err(Fallback::VmaAccess);
         }
-        if vma.is_given() {
+        if matches!(vma.backing().get(), Backing::Pfn(_)) {
             return Err(Fallback::VmaNotSupported);
         }
-        let entry = walk_cached(&self.table, page, &reading);
+        let entry = walk_cached(&self.entries.table, page, &reading);
         let is_base = entry.table.level() == Level::Pte;
         if !is_base && !matches!(entry.entry(), Entry::Leaf(_)) {
             return Ok(None);
@@ -181,17 +182,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         proof.confirm(self, vma, page, &reading).ok_or(Fallback::VmaChanged)?;
         if !is_base {
             if table.is_readable_zero(entry.slot) {
-                return Ok(Some(Source::Zeros));
+                return Ok(Some(Readable::Zeros));
             }
             let is_copied = table.copy_from_huge(entry.slot, page, part.offset, part.to);
-            return Ok(is_copied.then_some(Source::Copied));
+            return Ok(is_copied.then_some(Readable::Copied));
         }
         let Some(pfn) = table.readable(entry.slot) else { return Ok(None) };
         if pfn == vm.memory.zero_frame() {
-            return Ok(Some(Source::Zeros));
+            return Ok(Some(Readable::Zeros));
         }
         // The entry keeps the frame, so a reference is refused only where the count would overflow.
         let frame = vm.memory.try_get(pfn).ok_or(Fallback::NoMemory)?;
-        Ok(Some(Source::Frame(frame)))
+        Ok(Some(Readable::Frame(frame)))
     }
 }

@@ -6,6 +6,7 @@
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Carve, PerCpu, PreemptOff};
+use crate::table::LeafClass;
 use crate::units::Order;
 use crate::vma::HugeSizes;
 use core::fmt;
@@ -63,8 +64,8 @@ counters! {
     SpfForking = "spf_forking",
     /// Speculation gave up: a frame has to be copied, and none was prepared for that.
     SpfCowUnprepared = "spf_cow_unprepared",
-    /// Speculation gave up: a huge page is wanted, and no block was prepared for that.
-    SpfHugeUnprepared = "spf_huge_unprepared",
+    /// Speculation gave up: it needs a block, a huge page or a page of an object that was not prepared.
+    SpfUnprepared = "spf_unprepared",
     /// Speculation gave up: a store to a huge page that others have too, which is split for that.
     SpfHugeShared = "spf_huge_shared",
     /// Speculation gave up: the reserved pool has no huge page (only the locked path may report that).
@@ -164,6 +165,20 @@ impl Counter {
         match HugeSizes::index(order) {
             Some(size) => Some(Self::OF_SIZES[size][0]),
             None => None,
+        }
+    }
+
+    /// The counter that rises and falls with the leaves of this class that map folios of this order, if one
+    /// does.
+    pub(super) const fn of_leaves(class: LeafClass, order: Order) -> Option<Counter> {
+        match class {
+            LeafClass::Anon { hugetlb: false } if order.0 == Order::HUGE.0 => {
+                Some(Counter::NrAnonTransparentHugepages)
+            }
+            LeafClass::Object { hugetlb: false } if order.0 == Order::HUGE.0 => {
+                Some(Counter::NrShmemPmdMapped)
+            }
+            _ => None,
         }
     }
 

@@ -44,10 +44,10 @@ mod walk;
 
 pub use activate::{Active, LazyTlb};
 pub use counters::{Counter, Counters, Totals};
+use edit::entries::Entries;
 pub use edit::{Held, RangeGuard, RangeReadGuard};
 pub use error::Error;
 pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
-use fork_cursor::ForkCursor;
 pub use layout::Layout;
 use ops::Destination;
 pub use ops::{Advice, Collapsed, MapRequest, Misplaced, Place, ScanStep, Sharing};
@@ -63,7 +63,6 @@ use crate::machine::Machine;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{CacheAligned, RwLock, lockdep};
 use crate::table::PageTable;
-use crate::tlb::SpaceTlb;
 use crate::units::Pfn;
 use crate::vma::{HugePolicy, Vma, VmaTree};
 use core::fmt;
@@ -71,8 +70,7 @@ use core::fmt;
 /// An address space: mappings, a page table, and the CPUs that run it.
 pub struct AddressSpace<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
-    /// The entries.
-    table: PageTable<'v, M>,
+    entries: Entries<'v, M>,
     /// Its place in the tree of spaces, whose number the frames that are born in it note.
     node: SpaceNode<'v, M>,
     path: Path,
@@ -85,14 +83,6 @@ pub struct AddressSpace<'v, M: Machine> {
     records: IndexAllocator<'v, 'v, Vma<M::Cpu>, M>,
     /// Taken by way of [`RangeGuard`] and [`RangeReadGuard`] only. See `docs/design/locking.md`.
     lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
-    /// Generations and running CPUs.
-    tlb: SpaceTlb<M::Cpu>,
-    /// How far a fork has come. On a line of its own: a fork stores it at each table, write faults read it.
-    fork: CacheAligned<ForkCursor<M::Cpu>>,
-    /// Whether a leaf may be huge, or become so by a fault: given frames were mapped, or a mapping may
-    /// have huge pages; and whether an entry may be one of the reserved pool's. Each is written, once, under
-    /// a [`RangeGuard`], before that can be; read under a guard of any kind.
-    has_huge_leaves: AtomicU64<M::Cpu>,
     /// A [`HugeRefusal`](crate::vma::HugeRefusal). Relaxed: advice to faults.
     huge_refusal: AtomicU64<M::Cpu>,
     /// Where the heap ends; changed under a [`RangeGuard`] of the page there.
@@ -124,7 +114,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let records = vm.index_allocator();
         Ok(Self {
             vm,
-            table: PageTable::new(&vm.memory, root, &vm.rcu),
+            entries: Entries::new(
+                vm,
+                PageTable::new(&vm.memory, root, &vm.rcu),
+                number,
+                vm.huge_policy == HugePolicy::Always,
+            ),
             node,
             path,
             layout,
@@ -132,9 +127,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             vmas: VmaTree::new(&records),
             records,
             lock: CacheAligned(RwLock::new()),
-            tlb: SpaceTlb::new(number),
-            fork: CacheAligned(ForkCursor::new(vm.huge_sizes)),
-            has_huge_leaves: AtomicU64::new((vm.huge_policy == HugePolicy::Always) as u64),
             huge_refusal: AtomicU64::new(0),
             heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
         })
@@ -152,13 +144,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// The frame of the root table.
     pub fn root(&self) -> Pfn {
-        self.table.root()
+        self.entries.table.root()
     }
 }
 
 impl<M: Machine> fmt::Debug for AddressSpace<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "space {} of {} mappings", self.tlb.id(), self.vmas.len())
+        write!(f, "space {} of {} mappings", self.entries.tlb.id(), self.vmas.len())
     }
 }
 

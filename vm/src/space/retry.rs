@@ -76,11 +76,11 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     fn sight_of(&self, page: Vpn) -> Sight {
-        let generation = self.tlb.generation();
+        let generation = self.entries.tlb.generation();
         let reading = self.vm.rcu.read();
         let vma = self.vmas.find(&reading, page);
         let mapping = vma.map(|vma| (vma.attributes(), Vma::is_live(vma)));
-        let found = walk(&self.table, page, Level::Pte, &reading);
+        let found = walk(&self.entries.table, page, Level::Pte, &reading);
         let (level, slot) = (found.table.level(), found.slot);
         let locked = found.table.lock();
         let word = locked.as_ref().map_or(found.word, |table| table.read(slot));

@@ -140,7 +140,7 @@ impl<'v, M: Machine> Deref for SpaceHandle<'_, 'v, M> {
 impl<M: Machine> AddressSpace<'_, M> {
     /// The number of the space, by which [`Spaces::hold`] finds it where it was put in.
     pub fn id(&self) -> SpaceId {
-        SpaceId(self.tlb.id())
+        SpaceId(self.entries.tlb.id())
     }
 }
 

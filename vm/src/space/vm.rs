@@ -9,12 +9,12 @@ use crate::frame::{
 use crate::machine::Machine;
 use crate::object::{Object, Objects, SharedPoolCounts};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
+use crate::table::{LeafClass, SlotRun};
 use crate::tlb::{Shootdown, ShootdownStats};
-use crate::units::{NodeMask, PageSize};
-use crate::vma::{BackingId, HugePolicy, HugeSizes, SharedHugePolicy, Vma, ZeroPagePolicy};
+use crate::units::{NodeMask, Order, PageSize};
+use crate::vma::{Backing, HugePolicy, HugeSizes, ObjectId, SharedHugePolicy, Vma, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
-use core::num::NonZeroU64;
 
 /// Memory reserved for an edit of several mappings.
 pub(super) type Reserve<'a, 'm, M> = IndexReserve<'a, 'm, Vma<<M as Machine>::Cpu>, M>;
@@ -292,10 +292,10 @@ impl<'m, M: Machine> Vm<'m, M> {
     }
 
     /// Makes shared memory of which `pages` pages are about to be mapped.
-    pub(super) fn create_object(&self, pages: u64) -> Option<BackingId> {
-        let number = NonZeroU64::new(self.numbers.next())?;
-        self.objects.create(&self.memory, &self.rcu, number, pages)?;
-        Some(BackingId(number))
+    pub(super) fn create_object(&self, pages: u64) -> Option<ObjectId> {
+        let object = ObjectId::new(self.numbers.next())?;
+        self.objects.create(&self.memory, &self.rcu, object.number(), pages)?;
+        Some(object)
     }
 
     /// Makes shared memory of `pages` base pages, all about to be mapped, of huge pages of the reserved pool;
@@ -305,17 +305,17 @@ impl<'m, M: Machine> Vm<'m, M> {
         &self,
         (size, pages): (PageSize, u64),
         reserve: &mut Option<HugeReserve<'_, M>>,
-    ) -> Option<BackingId> {
-        let backing = BackingId::of_pool_object(NonZeroU64::new(self.numbers.next())?, size);
-        self.objects.create_pool(&self.memory, &self.rcu, backing.0, (size, pages), reserve)?;
-        Some(backing)
+    ) -> Option<ObjectId> {
+        let object = ObjectId::new(self.numbers.next())?;
+        self.objects.create_pool(&self.memory, &self.rcu, object.number(), (size, pages), reserve)?;
+        Some(object)
     }
 
     /// What the shared memory that a mapping maps has of the reserved pool; stale at once. `None` where it is
     /// of other memory, or gone.
-    pub fn shared_pool(&self, backing: BackingId) -> Option<SharedPoolCounts> {
-        backing.as_pool().filter(|pool| pool.is_shared)?;
-        Some(self.object(backing, &self.rcu.read())?.pool_counts())
+    pub fn shared_pool(&self, backing: Backing) -> Option<SharedPoolCounts> {
+        let object = backing.hugetlb()?.object?;
+        Some(self.object(object, &self.rcu.read())?.pool_counts())
     }
 
     /// The object of a mapping, for the life of a read section. `None` where no page of it is mapped any
@@ -323,20 +323,20 @@ impl<'m, M: Machine> Vm<'m, M> {
     #[inline]
     pub(super) fn object<'r>(
         &'r self,
-        backing: BackingId,
+        object: ObjectId,
         reading: &'r ReadGuard<'_, M::Cpu>,
     ) -> Option<&'r Object<M::Cpu>> {
-        self.objects.get(backing.0, reading)
+        self.objects.get(object.number(), reading)
     }
 
     /// Counts `pages` more mapped pages of an object that is not dead.
-    pub(super) fn count_mapped(&self, backing: BackingId, pages: u64) {
-        self.objects.mapped(&self.rcu, backing.0, pages);
+    pub(super) fn count_mapped(&self, object: ObjectId, pages: u64) {
+        self.objects.mapped(&self.rcu, object.number(), pages);
     }
 
     /// Counts `pages` fewer mapped pages of an object, which dies with the last one. May wait for readers.
-    pub(super) fn count_unmapped(&self, backing: BackingId, pages: u64) {
-        self.objects.unmapped(&self.memory, &self.rcu, backing.0, pages);
+    pub(super) fn count_unmapped(&self, object: ObjectId, pages: u64) {
+        self.objects.unmapped(&self.memory, &self.rcu, object.number(), pages);
     }
 
     /// Memory for the indexes of spaces.
@@ -353,6 +353,24 @@ impl<'m, M: Machine> Vm<'m, M> {
     #[inline(always)]
     pub(super) fn count(&self, counter: Counter) {
         self.counters.count(counter);
+    }
+
+    /// Counts one fewer of the leaves of this class that map folios of this order.
+    pub(super) fn count_leaf_gone(&self, class: LeafClass, order: Order) {
+        if let Some(counter) = Counter::of_leaves(class, order) {
+            self.count_many(counter, 1u64.wrapping_neg());
+        }
+    }
+
+    /// Counts the leaves of a run above the last level as gone, and gives up what was set aside for its
+    /// entries. The caller clears them next, under the same lock.
+    pub(super) fn leave_entries(&self, run: &mut SlotRun<'_, '_, M>) {
+        let order = run.table.level().leaf_size().map_or(Order::BASE, PageSize::order);
+        run.leave(|class| {
+            if !mutant!("exit.huge-uncounted") {
+                self.count_leaf_gone(class, order);
+            }
+        });
     }
 
     pub(super) fn count_many(&self, counter: Counter, times: u64) {

@@ -41,8 +41,8 @@ pub(super) fn is_single() -> bool {
     SPAWNED.get() == 0 && FIRST.get().is_some()
 }
 
-/// Asserts that this is the thread that `run_model` began with. loom looks a thread up by a hash: asked at each
-/// access, that took a tenth of the time of the models.
+/// Asserts that this is the thread that `run_model` began with. loom looks a thread up by a hash: asked at
+/// each access, that took a tenth of the time of the models.
 fn assert_first() {
     let this = Some(loom::thread::current().id());
     assert!(this == FIRST.get(), "a thread that sync::testing did not spawn");

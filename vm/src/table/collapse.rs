@@ -243,14 +243,14 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let old = self.detach_in_use(slot, child)?;
         self.mark(slot, Marker::Busy);
         if mutant!("collapse.installed-before-flush") {
-            self.install_huge(slot, folio, bits);
+            self.install(slot, folio, bits);
             flush();
             return Some(CollapsedTable(old));
         }
         if !mutant!("collapse.flush-skipped") {
             flush();
         }
-        self.install_huge(slot, folio, bits);
+        self.install(slot, folio, bits);
         Some(CollapsedTable(old))
     }
 }

@@ -1,9 +1,10 @@
 //! Leaves of frames that the library does not own, over a range of pages.
 
+use super::content::PfnLeaf;
 use super::mapper::MapError;
 use super::{EntryRef, LeafBits, LockedTable, PageTable, walk};
 use crate::frame::TableFrame;
-use crate::machine::{Cpu, Entry, LeafKind, Machine};
+use crate::machine::{Cpu, Entry, Machine};
 use crate::units::{Level, PageSize, Pfn, Vpn, VpnRange};
 
 /// The size of the largest leaf that maps `pages` from their first page on, with frames from `first` on: as
@@ -43,7 +44,7 @@ pub(crate) fn install_given<'f, M: Machine + 'f>(
             if table.entry(slot) != Entry::Absent && !mutant!("mapper.mapped-over") {
                 return Err(MapError::AlreadyMapped);
             }
-            table.install_given(slot, bits.leaf(frame, LeafKind::NOT_OWNED));
+            table.install(slot, PfnLeaf { pfn: frame, level: size.level() }, bits);
             mapped.end = page.add(size.pages());
         }
     }

@@ -5,9 +5,10 @@
 //! root loaded, or the translations of it cached. So a leaf needs no count of its own: mapping one, clearing
 //! it and splitting it touch no line that other spaces use.
 
+use super::content::{LeafContent, ZeroLeaf};
 use super::{LeafBits, LockedTable, PageTable};
 use crate::frame::{NoHugeZero, Priority, Taken};
-use crate::machine::{Entry, Format, Leaf, LeafKind, Machine};
+use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::units::{Level, Pfn, Rights};
 
 /// What shows 2 MiB of zeros by one entry.
@@ -20,44 +21,20 @@ pub(crate) enum HugeZeroKind {
 }
 
 impl HugeZeroKind {
-    /// The kind of the leaves.
     #[inline(always)]
-    const fn of_leaf(self) -> LeafKind {
+    fn leaf(self, pfn: Pfn) -> ZeroLeaf {
         match self {
-            Self::Page => LeafKind::NOT_OWNED,
-            Self::Table => LeafKind::BY_TABLE,
+            Self::Page => ZeroLeaf::huge(pfn),
+            Self::Table => ZeroLeaf::by_table(pfn),
         }
-    }
-}
-
-/// A huge zero page, by its first frame, or the table that shows one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HugeZero {
-    kind: HugeZeroKind,
-    pfn: Pfn,
-}
-
-impl HugeZero {
-    /// What a leaf of zeros shows.
-    pub fn of(leaf: Leaf) -> Self {
-        let kind = if leaf.by_table() { HugeZeroKind::Table } else { HugeZeroKind::Page };
-        Self { kind, pfn: leaf.pfn }
-    }
-
-    /// The leaf of it, which does not allow writes.
-    #[inline]
-    fn leaf(self, bits: LeafBits) -> Leaf {
-        let denied = if mutant!("zero.huge-leaf-writable") { Rights::empty() } else { Rights::WRITE };
-        let bits = LeafBits { rights: bits.rights - denied, ..bits };
-        bits.leaf(self.pfn, self.kind.of_leaf())
     }
 }
 
 impl<M: Machine> PageTable<'_, M> {
     /// The huge zero page to map on this CPU, if the tree has a reference to it; or the table.
     #[inline]
-    pub(crate) fn huge_zero(&self, kind: HugeZeroKind) -> Option<HugeZero> {
-        self.zero_to_map(kind).map(|pfn| HugeZero { kind, pfn })
+    pub(crate) fn huge_zero(&self, kind: HugeZeroKind) -> Option<ZeroLeaf> {
+        self.zero_to_map(kind).map(|pfn| kind.leaf(pfn))
     }
 
     #[inline(always)]
@@ -79,12 +56,12 @@ impl<M: Machine> PageTable<'_, M> {
         &self,
         kind: HugeZeroKind,
         alloc: Option<Priority>,
-    ) -> Result<(HugeZero, Taken), NoHugeZero> {
+    ) -> Result<(ZeroLeaf, Taken), NoHugeZero> {
         let (pfn, taken) = match kind {
             HugeZeroKind::Page => self.huge_zero.take(self.memory, alloc)?,
             HugeZeroKind::Table => self.take_zero_table(alloc)?,
         };
-        Ok((HugeZero { kind, pfn }, taken))
+        Ok((kind.leaf(pfn), taken))
     }
 
     /// Takes a reference to a huge zero page, unless the tree has one. The caller keeps the page there:
@@ -92,20 +69,18 @@ impl<M: Machine> PageTable<'_, M> {
     ///
     /// # Errors
     /// Too many trees use it.
-    pub(crate) fn share_huge_zero(&self, zero: HugeZero) -> Result<(), NoHugeZero> {
-        match zero.kind {
-            HugeZeroKind::Page => self.huge_zero.take_page(self.memory, zero.pfn),
-            HugeZeroKind::Table => Ok(()),
-        }
+    pub(crate) fn share_huge_zero(&self, zero: ZeroLeaf) -> Result<(), NoHugeZero> {
+        zero.as_huge().map_or(Ok(()), |pfn| self.huge_zero.take_page(self.memory, pfn))
     }
 
     /// Whether the tree may map it: it has a reference to the page, or there is such a table, and the format
     /// can show it. Elsewhere a word of such a leaf would be one of 2 MiB of frames.
-    fn holds(&self, zero: HugeZero) -> bool {
-        match zero.kind {
-            HugeZeroKind::Page => self.huge_zero.holds(self.memory, zero.pfn),
-            HugeZeroKind::Table => M::Format::SHOWS_BY_TABLE && self.memory.is_zero_table(zero.pfn),
-        }
+    #[cold]
+    #[inline(never)]
+    pub(super) fn holds(&self, zero: ZeroLeaf) -> bool {
+        let is_table = |pfn| M::Format::SHOWS_BY_TABLE && self.memory.is_zero_table(pfn);
+        zero.as_table().is_some_and(is_table)
+            || zero.as_huge().is_some_and(|pfn| self.huge_zero.holds(self.memory, pfn))
     }
 
     /// Whether the leaf, in a table of `level` of this tree, maps the huge zero page, or shows one by table.
@@ -115,19 +90,6 @@ impl<M: Machine> PageTable<'_, M> {
 }
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// Maps the huge zero page, or shows it by table, never to write, in a slot that is not present for the
-    /// hardware.
-    ///
-    /// # Panics
-    /// Where the tree has no reference to such a page, the table is not of the level of huge pages, or the
-    /// slot is the platform's.
-    pub(crate) fn install_huge_zero(&mut self, slot: usize, zero: HugeZero, bits: LeafBits) {
-        assert!(self.tree().holds(zero), "the tree has no reference to {zero:?}");
-        assert!(self.level() == Level::Pmd, "a huge leaf in a table of {:?}", self.level());
-        assert!(!self.table.is_platforms(slot), "a slot of the platform's");
-        self.put(slot, Entry::Leaf(zero.leaf(bits)));
-    }
-
     /// Maps the huge zero page that the tree has a reference to, or shows it by table, for loads as far as
     /// `rights` allow them, in a slot that is absent. `false`, and nothing has changed, where the slot is
     /// anything else, the table is not of the level of huge pages, or the tree has no reference.
@@ -138,8 +100,8 @@ impl<M: Machine> LockedTable<'_, M> {
             && !self.table.is_platforms(slot);
         let page = if is_free { self.tree().zero_to_map(kind) } else { None };
         let Some(pfn) = page else { return false };
-        let denied = if mutant!("zero.known-leaf-writable") { Rights::empty() } else { Rights::WRITE };
-        let leaf = LeafBits::new(rights - denied).used(false).leaf(pfn, kind.of_leaf());
+        // Not by `install`: the three questions were just asked.
+        let leaf = kind.leaf(pfn).into_leaf(self.tree().memory, LeafBits::new(rights).used(false));
         self.put(slot, Entry::Leaf(leaf));
         true
     }

@@ -2,9 +2,7 @@
 //!
 //! | edit | takes | gives |
 //! |---|---|---|
-//! | [`install`](LockedTable::install) | a [`MappedFrame`] | |
-//! | [`install_huge`](LockedTable::install_huge) | a [`MappedFolio`](crate::frame::MappedFolio) | |
-//! | [`install_zero`](LockedTable::install_zero) | | |
+//! | [`install`](LockedTable::install) | a [`LeafContent`](super::LeafContent): a folio's mapping, zeros | |
 //! | [`link`](LockedTable::link) | a [`TableFrame`] | |
 //! | [`mark`](LockedTable::mark) | | |
 //! | [`adjust`](LockedTable::adjust) | | whether the leaf has changed |
@@ -32,12 +30,12 @@
 //! An embedder that builds a tree of its own, of memory that is not the library's, writes entries by the
 //! `unsafe` [`set_entry`](LockedTable::set_entry).
 
-use super::{LeafBits, PageTable, Table};
-use crate::frame::{DetachedTable, FrameMeta, FrameState, Init, MappedFrame, SLOTS_PER_PART, TableFrame};
-use crate::machine::{Entry, Format, Leaf, LeafKind, Machine, Marker};
+use super::{PageTable, Table};
+use crate::frame::{DetachedTable, FrameMeta, FrameState, Init, SLOTS_PER_PART, TableFrame};
+use crate::machine::{Entry, Format, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
 use crate::sync::{RawGuard, RawSpinLock};
-use crate::units::{Level, Rights};
+use crate::units::Level;
 use core::fmt;
 use core::ops::Range;
 
@@ -123,41 +121,6 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         // SAFETY: an entry of an attached table points to it, so it is attached; detaching it takes the lock
         // of this table, which is held as long as `self` is borrowed.
         Some(unsafe { Table::at(self.table.tree, pfn, self.level().below()?) })
-    }
-
-    /// Maps the frame by a leaf of the last level in a slot that is not present for the hardware.
-    ///
-    /// # Panics
-    /// Where the table is not of the last level, or the frame is of another memory.
-    #[inline(always)]
-    #[track_caller]
-    pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
-        assert!(self.level() == Level::Pte, "a leaf of a base page in a table of {:?}", self.level());
-        let pfn = frame.into_entry(self.table.tree.memory);
-        self.put(slot, Entry::Leaf(bits.leaf(pfn, LeafKind::OWNED)));
-    }
-
-    /// Maps the zero page, never to write, in a slot that is not present for the hardware.
-    ///
-    /// # Panics
-    /// Where the table is not of the last level.
-    #[inline(always)]
-    #[track_caller]
-    pub fn install_zero(&mut self, slot: usize, bits: LeafBits) {
-        assert!(self.level() == Level::Pte, "a leaf of a base page in a table of {:?}", self.level());
-        let denied = if mutant!("fault.zero-page-writable") { Rights::empty() } else { Rights::WRITE };
-        let bits = LeafBits { rights: bits.rights - denied, ..bits };
-        self.put(slot, Entry::Leaf(bits.leaf(self.table.tree.memory.zero_frame(), LeafKind::NOT_OWNED)));
-    }
-
-    /// Maps frames that the entry does not own, in a slot that is absent.
-    ///
-    /// # Panics
-    /// Where the leaf owns its frame, or the slot is the platform's or not absent.
-    pub(super) fn install_given(&mut self, slot: usize, leaf: Leaf) {
-        assert!(!leaf.owned() && !self.table.is_platforms(slot), "a leaf of frames that were not given");
-        assert!(self.entry(slot) == Entry::Absent, "something is mapped there");
-        self.put(slot, Entry::Leaf(leaf));
     }
 
     /// Links an empty table, which is attached from now on. `Err` with the table where the slot is not

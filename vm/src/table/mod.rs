@@ -6,10 +6,11 @@
 //! | `locked` | a table page whose lock is held: the edits of entries |
 //! | `adjust` | leaves whose bits change in place |
 //! | `pin` | pins of what entries map, under the table's lock and without |
-//! | `share` | edits for fork and copies on write |
+//! | `leaf` | one leaf of any size: install, share, own, replace |
+//! | `content`, `class` | what a leaf is given; what it maps, and what that decides |
 //! | `unhook` | clearing leaves, at once or in two passes |
 //! | `unlinked` | a table that is filled before a walk reaches it |
-//! | `huge_leaf` | huge leaves that own a block of frames |
+//! | `hugetlb` | entries of hugetlb mappings: reserved, a leaf, lost |
 //! | `block_leaves` | leaves of base pages for all frames of a block |
 //! | `huge_zero`, `zero_table` | leaves of the huge zero page; the table that hardware finds in its place |
 //! | `collapse` | a huge leaf in the place of a table, whose pages it has copied |
@@ -40,25 +41,26 @@
 mod accessed;
 mod adjust;
 mod block_leaves;
+mod class;
 mod collapse;
+mod content;
 mod entries;
 mod few;
 mod find_frame;
 pub mod format;
 mod given;
 mod given_leaves;
-mod huge_leaf;
 mod huge_zero;
+mod hugetlb;
+mod leaf;
 mod leaf_bits;
 mod locked;
 mod mapper;
 mod node;
 mod pin;
-mod pool_leaf;
 mod read_here;
 mod resident;
 mod scan_parts;
-mod share;
 mod split;
 mod sweep;
 #[cfg(test)]
@@ -71,25 +73,27 @@ mod walk;
 mod zero_table;
 
 pub use accessed::{AccessedScan, scan_accessed};
+pub use class::LeafClass;
+pub(crate) use class::{AtCut, AtFork};
 pub(crate) use collapse::{CollapsedTable, LeafCounts, NotFrozen};
+pub use content::{LeafContent, PfnLeaf, ZeroLeaf};
 pub(crate) use few::Few;
 pub use find_frame::{FrameSearch, find_frame};
 pub use given::GivenFrames;
 pub(crate) use given::check_frames;
 pub(crate) use given_leaves::install_given;
-pub(crate) use huge_leaf::SharedHuge;
-pub(crate) use huge_zero::{HugeZero, HugeZeroKind};
+pub(crate) use huge_zero::HugeZeroKind;
+pub(crate) use hugetlb::mark_reserved;
+pub(crate) use leaf::{OldLeaf, Reuse, Share};
 pub use leaf_bits::LeafBits;
 pub use locked::LockedTable;
 pub use mapper::{MapError, Mapper};
 pub use node::Table;
 pub use pin::FastPinRefusal;
-pub(crate) use pool_leaf::mark_reserved;
 pub use read_here::NotRead;
 pub use resident::Resident;
 pub(crate) use resident::count_resident;
 pub(crate) use scan_parts::scan_in_parts;
-pub(crate) use share::{Reuse, Shared, TooManyMappings};
 pub(crate) use split::{SplitLeaf, level_to_split, split_at, tables_to_split};
 pub(crate) use sweep::{
     SlotRun, detach_tables, may_cover_table, sweep, sweep_table, sweep_tables, visit_next,

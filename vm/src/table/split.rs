@@ -1,8 +1,10 @@
 //! Splitting a huge leaf: a table of smaller leaves takes its place, which say the same.
 
+use super::class::{AtCut, LeafClass};
+use super::content::{PfnLeaf, ZeroLeaf};
 use super::{EntryRef, LeafBits, LockedTable, PageTable, UnlinkedTable, walk};
-use crate::frame::{MappedFolio, TableFrame};
-use crate::machine::{Cpu, Entry, Leaf, LeafKind, Machine, Marker};
+use crate::frame::TableFrame;
+use crate::machine::{Cpu, Entry, Leaf, Machine, Marker};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 
 impl<M: Machine> LockedTable<'_, M> {
@@ -27,17 +29,16 @@ impl<M: Machine> LockedTable<'_, M> {
         let (Entry::Leaf(leaf), Some(below)) = (self.entry(slot), self.level().below()) else {
             return Err(table);
         };
-        // Blocks are split into frames: a table of blocks would need records that none has. Those of the
-        // reserved pool are never split, and leaves of objects' folios are cleared.
-        let is_whole =
-            leaf.owned() && below != Level::Pte || self.is_of_pool(slot) || self.is_of_object(slot);
-        if self.table.is_platforms(slot) || is_whole {
+        // Blocks are split into frames: a table of blocks would need records that none has.
+        let is_whole = leaf.owned() && below != Level::Pte;
+        let Some((_, class)) = self.leaf(slot) else { return Err(table) };
+        if is_whole || class.at_cut() != AtCut::Split {
             return Err(table);
         }
+        let Some(size) = self.level().leaf_size() else { return Err(table) };
+        let Some(old) = self.take_leaf((slot, size.order()), Marker::Busy) else { return Err(table) };
         let mut parts = UnlinkedTable::of_level(table, below);
-        let Entry::Leaf(last) = self.replace(slot, Entry::Marker(Marker::Busy)) else {
-            unreachable!("the holder of the lock has seen a leaf")
-        };
+        let last = old.leaf();
         if !mutant!("split.flush-skipped") {
             flush();
         }
@@ -47,40 +48,29 @@ impl<M: Machine> LockedTable<'_, M> {
             LeafBits::of(last)
         };
         let mut has_split_block = false;
-        if last.owned() {
-            // SAFETY: the leaf was in a slot of this table that is not the platform's, as checked above, and
-            // the marker is in its place, under the lock still held.
-            has_split_block = unsafe { self.fill_with_parts(&mut parts, last.pfn, bits) };
-        } else if self.tree().is_huge_zero(last, self.level()) && !mutant!("zero.split-as-given") {
+        match (class, old.into_mapped()) {
+            (_, Some(mapped)) => {
+                let mut frames = mapped.split();
+                for part in 0..Level::ENTRIES {
+                    fill(part, || {
+                        frames.next().into_iter().for_each(|frame| parts.install(part, frame, bits))
+                    });
+                }
+                has_split_block = frames.has_split_block();
+            }
             // The page itself is never split: its parts are small zero pages.
-            (0..Level::ENTRIES).for_each(|part| parts.install_zero(part, bits));
-        } else {
-            for part in 0..Level::ENTRIES {
-                let pfn = Pfn(last.pfn.0 + part as u64 * below.entry_pages());
-                fill(part, || parts.install_given(part, bits.leaf(pfn, LeafKind::NOT_OWNED)));
+            (LeafClass::Zero, None) if !mutant!("zero.split-as-given") => {
+                (0..Level::ENTRIES).for_each(|part| parts.install(part, ZeroLeaf::BASE, bits));
+            }
+            (_, None) => {
+                for part in 0..Level::ENTRIES {
+                    let pfn = Pfn(last.pfn.0 + part as u64 * below.entry_pages());
+                    fill(part, || parts.install(part, PfnLeaf { pfn, level: below }, bits));
+                }
             }
         }
         self.link_in_place(slot, parts);
         Ok(SplitLeaf { last, has_split_block })
-    }
-
-    /// Splits the block that an entry of this table has owned, unless it was split, and maps its frames by
-    /// the leaves of a table. Returns whether the block was split by this.
-    ///
-    /// # Safety
-    /// The caller has replaced a leaf of this table that was *owned* and mapped `pfn`, in a slot that is not
-    /// the platform's, by a marker, under the lock still held; the mapping is handed over.
-    unsafe fn fill_with_parts(&self, parts: &mut UnlinkedTable<'_, M>, pfn: Pfn, bits: LeafBits) -> bool {
-        let Some(size) = self.level().leaf_size() else { return false };
-        // SAFETY: the leaf owned one mapping of a block of this order: above the last level `install_huge`
-        // alone makes leaves that are owned, in slots that are not the platform's. It was replaced under the
-        // lock still held, and the mapping is handed over, as the caller says.
-        let folio = unsafe { MappedFolio::from_entry(self.table.tree.memory, pfn, size.order()) };
-        let mut frames = folio.split();
-        for part in 0..Level::ENTRIES {
-            fill(part, || frames.next().into_iter().for_each(|frame| parts.install(part, frame, bits)));
-        }
-        frames.has_split_block()
     }
 }
 
@@ -114,7 +104,7 @@ pub(crate) fn level_to_split<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> 
     let level = match found.entry() {
         // Such a leaf is cleared. Nothing but another one, or a table, is put there before the caller has
         // published.
-        Entry::Leaf(leaf) if leaf.owned() && is_of_object(&found) => return None,
+        Entry::Leaf(_) if at_cut(tree, &found) == Some(AtCut::Clear) => return None,
         Entry::Leaf(_) => found.table.level(),
         _ if mutant!("split.reserved-for-leaves-only") => return None,
         // Faults put no larger leaves, and none where there is a table.
@@ -123,9 +113,15 @@ pub(crate) fn level_to_split<M: Machine>(tree: &PageTable<'_, M>, page: Vpn) -> 
     is_inside(level, page).then_some(level)
 }
 
-#[cold]
-fn is_of_object<M: Machine>(found: &EntryRef<'_, '_, M>) -> bool {
-    found.table.lock().is_some_and(|table| table.is_of_object(found.slot))
+/// What a call does at an end of its range inside of the leaf that a walk has found; stale at once. `None`
+/// where there is no leaf.
+fn at_cut<M: Machine>(tree: &PageTable<'_, M>, found: &EntryRef<'_, '_, M>) -> Option<AtCut> {
+    match found.entry() {
+        Entry::Leaf(leaf) if !found.table.is_platforms(found.slot) => {
+            Some(tree.class_of(leaf, found.table.level()).at_cut())
+        }
+        _ => None,
+    }
 }
 
 /// Splits leaves until none has pages on both sides of the start of `page`, with tables from `next`. `split`
@@ -159,13 +155,15 @@ pub(crate) fn split_at<'f, M: Machine + 'f>(
         let start = Vpn(page.0 & !(level.entry_pages() - 1));
         let pages = VpnRange::new(start, start.add(level.entry_pages()));
         match table.entry(slot) {
-            Entry::Leaf(_) if table.is_of_object(slot) => {
-                split(&mut table, slot, pages, None);
-                return true;
-            }
-            // No change is about to cut it: that was refused.
-            Entry::Leaf(_) if table.is_of_pool(slot) => return true,
-            Entry::Leaf(_) => {}
+            Entry::Leaf(_) => match table.leaf(slot).map(|(_, class)| class.at_cut()) {
+                Some(AtCut::Split) => {}
+                Some(AtCut::Clear) => {
+                    split(&mut table, slot, pages, None);
+                    return true;
+                }
+                // No change is about to cut it: that was refused.
+                Some(AtCut::Keep) | None => return true,
+            },
             // Linked since the walk.
             Entry::Table(_) => continue,
             Entry::Absent | Entry::Marker(_) => return true,

@@ -76,14 +76,14 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                         IfShared::Add => {}
                         IfShared::Leave => {
                             let marker = Entry::Marker(Marker::PendingFree(leaf.pfn));
-                            note_dirty(meta, run.table.replace_leaf(slot, (word, leaf), marker));
+                            note_dirty(meta, run.table.exchange_leaf(slot, (word, leaf), marker));
                             left.add(slot);
                             continue;
                         }
                         IfShared::Put(flushed) => {
                             // In this order: a lockless walker that has read the entry before takes its
                             // reference before that, or finds the slot changed.
-                            note_dirty(meta, run.table.replace_leaf(slot, (word, leaf), Entry::Absent));
+                            note_dirty(meta, run.table.exchange_leaf(slot, (word, leaf), Entry::Absent));
                             if !mutant!("exit.shared-frame-kept") {
                                 flushed.put(memory, leaf.pfn);
                             }
@@ -183,7 +183,7 @@ impl<M: Machine> LockedTable<'_, M> {
     /// lock. Returns whether the leaf was dirty at last: the hardware may have set bits. As
     /// [`replace`](Self::replace), for a caller that has decoded the leaf.
     #[inline(always)]
-    fn replace_leaf(&mut self, slot: usize, (word, leaf): (u64, Leaf), entry: Entry) -> bool {
+    fn exchange_leaf(&mut self, slot: usize, (word, leaf): (u64, Leaf), entry: Entry) -> bool {
         let (level, cell) = (self.level(), self.table.word(slot));
         let new = M::Format::encode(entry, level);
         if M::Format::used(word, true) == word && !swaps_in_models(new, level) {

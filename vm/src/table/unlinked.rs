@@ -5,11 +5,13 @@
 //! of one table at a time. Dropped instead, it takes back the mappings that it holds: no CPU has walked it.
 
 use super::LeafBits;
+use super::content::LeafContent;
+use super::leaf::Share;
 use super::locked::PART;
-use crate::frame::{MappedFrame, Memory, TableFrame, Unhooked, Words};
-use crate::machine::{Entry, Format, Leaf, LeafKind, Machine, Marker};
+use crate::frame::{FolioSize, Memory, TableFrame, Unhooked, Words};
+use crate::machine::{Entry, Format, Leaf, Machine, Marker};
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Level, Rights, Vpn, VpnRange};
+use crate::units::{Level, Vpn, VpnRange};
 use core::fmt;
 
 /// A table that no walk reaches, with the leaves that were put into it.
@@ -47,48 +49,36 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         Some(unsafe { self.memory.words(frame.pfn()) })
     }
 
-    /// Maps the frame in an absent slot.
+    /// Maps the content by a leaf in an absent slot.
     ///
     /// # Panics
-    /// Where the table is not of base pages.
-    pub fn install(&mut self, slot: usize, frame: MappedFrame<'_, M>, bits: LeafBits) {
-        assert!(self.level == Level::Pte, "a leaf of a base page in a table of {:?}", self.level);
-        let pfn = frame.into_entry(self.memory);
-        self.put(slot, Entry::Leaf(bits.leaf(pfn, LeafKind::OWNED)));
-    }
-
-    /// Maps the frame in an absent slot by the word of an entry that maps it already.
-    ///
-    /// # Panics
-    /// Where the table is not of base pages, or the word maps another frame or owns none.
+    /// Where leaves of the table's level do not map as many frames.
     #[inline(always)]
-    pub fn install_as(&mut self, slot: usize, frame: MappedFrame<'_, M>, word: u64) {
-        assert!(self.level == Level::Pte, "a leaf of a base page in a table of {:?}", self.level);
-        let maps = |leaf: Leaf| leaf.owned() && leaf.pfn == frame.pfn();
-        let is_its = matches!(M::Format::decode(word, Level::Pte), Entry::Leaf(leaf) if maps(leaf));
-        assert!(is_its, "{word:#x} does not map {:?}", frame.pfn());
-        let _pfn = frame.into_entry(self.memory);
-        self.put_word(slot, word);
+    pub fn install<T: LeafContent<M>>(&mut self, slot: usize, content: T, bits: LeafBits) {
+        assert!(content.level() == Some(self.level), "a leaf of another size in a table of {:?}", self.level);
+        let leaf = content.into_leaf(self.memory, bits);
+        self.put(slot, Entry::Leaf(leaf));
     }
 
-    /// Maps the zero page, never to write, in an absent slot.
-    pub fn install_zero(&mut self, slot: usize, bits: LeafBits) {
-        let bits = LeafBits { rights: bits.rights - Rights::WRITE, ..bits };
-        self.put(slot, Entry::Leaf(bits.leaf(self.memory.zero_frame(), LeafKind::NOT_OWNED)));
+    /// Maps the folio in an absent slot by the word of an entry that maps it already.
+    ///
+    /// # Panics
+    /// Where leaves of the table's level do not map as many frames, or the word maps another folio.
+    #[inline(always)]
+    pub fn install_word<S: FolioSize>(&mut self, slot: usize, share: Share<'_, M, S>) {
+        let Share { mapped, word, .. } = share;
+        let level = mapped.size().level().expect("one leaf maps it");
+        assert!(self.level == level, "a leaf of {level:?} in a table of {:?}", self.level);
+        let maps = |leaf: Leaf| leaf.owned() && leaf.pfn == mapped.pfn();
+        let is_its = matches!(M::Format::decode(word, level), Entry::Leaf(leaf) if maps(leaf));
+        assert!(is_its, "{word:#x} does not map {:?}", mapped.pfn());
+        let _pfn = mapped.into_entry(self.memory);
+        self.put_word(slot, word);
     }
 
     /// Marks an absent slot as busy: its page is copied before anybody else knows the tree.
     pub fn mark_busy(&mut self, slot: usize) {
         self.put(slot, Entry::Marker(Marker::Busy));
-    }
-
-    /// Maps frames that the entry does not own in an absent slot.
-    ///
-    /// # Panics
-    /// Where the leaf owns its frame.
-    pub fn install_given(&mut self, slot: usize, leaf: Leaf) {
-        assert!(!leaf.owned(), "a leaf of frames that were not given");
-        self.put(slot, Entry::Leaf(leaf));
     }
 
     /// Relaxed: the store that links the table releases what it holds.

@@ -18,12 +18,6 @@ pub struct EntryRef<'r, 't, M: Machine> {
 }
 
 impl<M: Machine> EntryRef<'_, '_, M> {
-    /// The same reference once more, to be given away.
-    #[inline(always)]
-    pub(crate) fn again(&self) -> Self {
-        Self { table: self.table, slot: self.slot, word: self.word }
-    }
-
     /// The entry of the page after this one's, in the same table and read now; `None` where the table ends,
     /// or covers more than a page by an entry. The table may have been detached since the walk: then its
     /// entries are absent, or markers.

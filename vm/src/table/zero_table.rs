@@ -15,6 +15,7 @@
 //! that treats a leaf of the huge zero page treats it. What differs is what a TLB holds: 512 small
 //! translations and a pointer, all of which a flush names.
 
+use super::content::ZeroLeaf;
 use super::split::fill;
 use super::{LeafBits, PageTable, UnlinkedTable};
 use crate::frame::{NoHugeZero, Priority, Taken};
@@ -39,7 +40,8 @@ impl<M: Machine> PageTable<'_, M> {
         // All that a user may do to a page but write it; a slot takes away what its mapping does not allow.
         let bits = LeafBits::new(Rights::READ | Rights::EXECUTE | Rights::USER).used(false);
         let slots = if mutant!("zero.table-half-filled") { Level::ENTRIES / 2 } else { Level::ENTRIES };
-        (0..slots).for_each(|slot| fill(slot, || table.install_zero(slot, bits)));
+        let zero = ZeroLeaf::BASE;
+        (0..slots).for_each(|slot| fill(slot, || table.install(slot, zero, bits)));
         match table.give_up(|frame| memory.place_zero_table(frame)) {
             Ok(pfn) => Ok((pfn, Taken::Allocated)),
             // Another CPU was faster; this one is freed.

@@ -1,6 +1,6 @@
 //! The attributes of a mapping, as a plain value.
 
-use super::{AnonId, BackingId, Policy, PoolBacking, VmaFlags};
+use super::{AnonId, Backing, BackingWord, HugetlbBacking, PfnBacking, Policy, VmaFlags};
 use crate::units::{Pfn, Rights, Vpn, VpnRange};
 
 /// The attributes of a mapping. A mapping never changes; it is replaced by others made from such values.
@@ -10,8 +10,8 @@ pub struct VmaAttributes {
     pub range: VpnRange,
     /// Access rights and advice.
     pub flags: VmaFlags,
-    /// The backing of its pages; `None` is zeroes (private anonymous memory).
-    pub backing: Option<BackingId>,
+    /// What it maps.
+    pub backing: BackingWord,
     /// Page within the backing of the first page. For private anonymous memory the first page number at
     /// which it was mapped; it differs from `range.start` once the mapping was moved with copies in it. For
     /// frames that were given the first frame.
@@ -28,7 +28,7 @@ impl VmaAttributes {
         Self {
             range,
             flags,
-            backing: None,
+            backing: BackingWord::ANONYMOUS,
             offset: range.start.0,
             anon: AnonId::NONE,
             policy: Policy::DEFAULT,
@@ -36,23 +36,32 @@ impl VmaAttributes {
     }
 
     /// Pages of `backing` from its page `offset` on.
-    pub const fn backed(range: VpnRange, flags: VmaFlags, backing: BackingId, offset: u64) -> Self {
-        Self { range, flags, backing: Some(backing), offset, anon: AnonId::NONE, policy: Policy::DEFAULT }
+    pub const fn backed(range: VpnRange, flags: VmaFlags, backing: Backing, offset: u64) -> Self {
+        let backing = BackingWord::new(backing);
+        Self { range, flags, backing, offset, anon: AnonId::NONE, policy: Policy::DEFAULT }
     }
 
-    /// The frame of its first page, where it maps frames that were given.
-    pub fn given(&self) -> Option<Pfn> {
-        self.backing.and_then(BackingId::as_given).map(|_| Pfn(self.offset))
+    /// What a PFN mapping has, and the frame of its first page.
+    pub fn pfn_mapping(&self) -> Option<(PfnBacking, Pfn)> {
+        match self.backing.get() {
+            Backing::Pfn(pfn) => Some((pfn, Pfn(self.offset))),
+            _ => None,
+        }
     }
 
-    /// What it has of the reserved pool, if it maps that.
-    pub fn pool(&self) -> Option<PoolBacking> {
-        self.backing.and_then(BackingId::as_pool)
+    /// What it has of the hugetlb pool.
+    pub fn hugetlb(&self) -> Option<HugetlbBacking> {
+        self.backing.hugetlb()
     }
 
-    /// What it has of the reserved pool, if it maps that as private memory.
-    pub fn private_pool(&self) -> Option<PoolBacking> {
-        self.backing.and_then(BackingId::as_private_pool)
+    /// The same, of private memory.
+    pub fn private_hugetlb(&self) -> Option<HugetlbBacking> {
+        self.hugetlb().filter(|_| self.is_private())
+    }
+
+    /// Whether a store is this mapping's alone: it copies what others have.
+    pub fn is_private(&self) -> bool {
+        !self.flags.contains(VmaFlags::SHARED)
     }
 
     /// Whether the pages `part` of it may become a mapping of their own: huge pages of the reserved pool are
@@ -60,14 +69,14 @@ impl VmaAttributes {
     #[inline(always)]
     pub fn may_be_cut(&self, part: VpnRange) -> bool {
         // Most mappings are of anonymous memory of their own.
-        self.backing.is_none() || self.may_backed_be_cut(part)
+        self.is_anonymous() || self.may_backed_be_cut(part)
     }
 
     #[cold]
     #[inline(never)]
     fn may_backed_be_cut(&self, part: VpnRange) -> bool {
         let part = part.intersect(self.range);
-        let unit = self.pool().map_or(1, |pool| pool.size.pages());
+        let unit = self.backing.get().page_size().pages();
         let is_end = |page: Vpn| page == self.range.start || page == self.range.end;
         let is_whole = |page: Vpn| is_end(page) || page.0.is_multiple_of(unit);
         is_whole(part.start) && is_whole(part.end) || mutant!("pool.page-cut")
@@ -78,9 +87,9 @@ impl VmaAttributes {
         self.flags.rights()
     }
 
-    /// Whether it is private and filled with zeroes.
-    pub const fn is_private_anonymous(&self) -> bool {
-        self.backing.is_none()
+    /// Whether it is anonymous memory.
+    pub const fn is_anonymous(&self) -> bool {
+        self.backing.is_anonymous()
     }
 
     /// Page within the backing at `vpn`, which may lie outside the range.
@@ -101,7 +110,7 @@ impl VmaAttributes {
     /// The mapping moved to `range`. Private anonymous memory without copies gets the offset of a new mapping
     /// there, so that it can be joined with its new neighbours.
     pub fn moved_to(&self, range: VpnRange) -> Self {
-        let untouched = self.is_private_anonymous() && self.anon.is_none();
+        let untouched = self.is_anonymous() && self.anon.is_none();
         let offset = if untouched { range.start.0 } else { self.offset };
         Self { range, offset, ..*self }
     }

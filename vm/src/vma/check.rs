@@ -46,7 +46,7 @@ fn check_alone(attributes: &VmaAttributes) -> Result<(), Flaw> {
     let shared = flags.contains(VmaFlags::SHARED);
     if attributes.range.is_empty() {
         Err(Flaw::Empty(*attributes))
-    } else if shared && (attributes.backing.is_none() || !attributes.anon.is_none()) {
+    } else if shared && (attributes.is_anonymous() || !attributes.anon.is_none()) {
         Err(Flaw::SharedWithoutObject(*attributes))
     } else if flags.with_access(flags).is_none() {
         Err(Flaw::Forbidden(*attributes))
@@ -61,7 +61,7 @@ fn check_alone(attributes: &VmaAttributes) -> Result<(), Flaw> {
 
 /// A mapping wiped by a fork keeps the offset of its parent.
 fn is_displaced(attributes: &VmaAttributes) -> bool {
-    attributes.is_private_anonymous()
+    attributes.is_anonymous()
         && attributes.anon.is_none()
         && !attributes.flags.contains(VmaFlags::WIPE_ON_FORK)
         && attributes.offset != attributes.range.start.0

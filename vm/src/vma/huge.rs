@@ -53,7 +53,7 @@ impl HugePolicy {
 ///
 /// A huge page lies in one mapping, of private anonymous memory that may be accessed.
 pub fn order_to_try(policy: HugePolicy, refusal: HugeRefusal, vma: &VmaAttributes, page: Vpn) -> Order {
-    let fits = || vma.is_private_anonymous() && vma.range.covers(pages_of(Order::HUGE, page));
+    let fits = || vma.is_anonymous() && vma.range.covers(pages_of(Order::HUGE, page));
     order_where(policy, refusal, vma.flags, fits)
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn order_of_fault<C: Cpu>(
     vma: &Vma<C>,
     page: Vpn,
 ) -> Order {
-    let fits = || vma.is_private_anonymous() && vma.range().covers(pages_of(Order::HUGE, page));
+    let fits = || vma.is_anonymous() && vma.range().covers(pages_of(Order::HUGE, page));
     order_where(policy, refusal, vma.flags(), fits)
 }
 

@@ -29,7 +29,7 @@ pub struct HugeSizes(u32);
 
 /// A set of block orders: bit `n` for order `n`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct OrderSet(u16);
+pub struct OrderSet(u32);
 
 impl SizePolicy {
     /// The policy of the size, where that of huge pages is `huge`.
@@ -110,7 +110,7 @@ impl OrderSet {
         self.0 & bit_of(order) != 0
     }
 
-    /// The same with one more order, if that is at most 15: none beyond is.
+    /// The same with one more order, if that is at most 31: none beyond is.
     #[must_use]
     pub const fn with(self, order: Order) -> Self {
         Self(self.0 | bit_of(order))
@@ -122,6 +122,11 @@ impl OrderSet {
         Self(self.0 & !bit_of(order))
     }
 
+    /// The orders, smallest first.
+    pub fn iter(self) -> impl Iterator<Item = Order> {
+        (0..u32::BITS as u8).map(Order).filter(move |&order| self.contains(order))
+    }
+
     /// The largest order of the set.
     pub const fn largest(self) -> Option<Order> {
         if self.is_empty() { None } else { Some(Order(self.0.ilog2() as u8)) }
@@ -129,8 +134,8 @@ impl OrderSet {
 }
 
 /// The bit of an order; none beyond the set's.
-const fn bit_of(order: Order) -> u16 {
-    if (order.0 as u32) < u16::BITS { 1 << order.0 } else { 0 }
+const fn bit_of(order: Order) -> u32 {
+    if (order.0 as u32) < u32::BITS { 1 << order.0 } else { 0 }
 }
 
 /// The orders of the blocks, of a size between, that a write at `page` of the mapping may install, whose
@@ -144,7 +149,7 @@ pub fn orders_to_try(
     vma: &VmaAttributes,
     page: Vpn,
 ) -> OrderSet {
-    let fits = |pages| vma.is_private_anonymous() && vma.range.covers(pages);
+    let fits = |pages| vma.is_anonymous() && vma.range.covers(pages);
     orders_where(sizes, policy, refusal, vma.flags, page, fits)
 }
 
@@ -156,7 +161,7 @@ pub(crate) fn orders_of_fault<C: Cpu>(
     vma: &Vma<C>,
     page: Vpn,
 ) -> OrderSet {
-    let fits = |pages| vma.is_private_anonymous() && vma.range().covers(pages);
+    let fits = |pages| vma.is_anonymous() && vma.range().covers(pages);
     orders_where(sizes, policy, refusal, vma.flags(), page, fits)
 }
 
@@ -182,6 +187,6 @@ impl fmt::Debug for HugeSizes {
 
 impl fmt::Debug for OrderSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries((0..u16::BITS as u8).map(Order).filter(|&order| self.contains(order))).finish()
+        f.debug_set().entries((0..u32::BITS as u8).map(Order).filter(|&order| self.contains(order))).finish()
     }
 }

@@ -30,8 +30,9 @@
 //! |---|---|
 //! | [`VmaFlags`], [`FlagAdvice`] | access rights and advice |
 //! | [`VmaAttributes`] | the attributes of a mapping, as a value |
-//! | [`AnonId`], [`BackingId`] | identity of its private copies; backing of its pages |
-//! | [`PoolBacking`] | what it has of the reserved pool |
+//! | [`AnonId`] | identity of its private copies |
+//! | [`Backing`], [`BackingWord`], [`ObjectId`] | what it maps; the same as one word; an object's number |
+//! | [`HugetlbBacking`], [`PfnBacking`] | what it has of the hugetlb pool; of frames without a record |
 //! | [`Policy`], [`PolicyRequest`] | the NUMA nodes that its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy or frozen |
 //! | [`HugePolicy`], [`HugeRefusal`], [`order_to_try`] | which pages may be huge |
@@ -50,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod backing;
 mod check;
 mod collapse;
 mod decide;
@@ -66,6 +68,7 @@ mod tests;
 mod zero;
 
 pub use attributes::{VmaAttributes, same_for_fault};
+pub use backing::{Backing, BackingWord, HugetlbBacking, ObjectId, PfnBacking};
 pub use check::{Flaw, check};
 pub use collapse::{CollapseLimits, CollapseRefusal, RegionCounts, Requester, may_collapse, refuse_counts};
 pub use decide::{Areas, Direction, GUARD_PAGES, Gaps, LOW, Placement, Search, place, place_aligned};
@@ -78,7 +81,7 @@ pub(crate) use huge::order_of_fault;
 pub use huge::{HugePolicy, HugeRefusal, order_to_try, pages_of};
 pub(crate) use huge_sizes::orders_of_fault;
 pub use huge_sizes::{HugeSizes, OrderSet, SizePolicy, orders_to_try};
-pub use identity::{AnonId, BackingId, PoolBacking};
+pub use identity::AnonId;
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
 pub use record::{MAX_MAPPINGS, TreeGaps, Vma, VmaState, VmaTree};
 pub(crate) use shared_huge::shared_huge_use_of_fault;

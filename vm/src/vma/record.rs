@@ -29,7 +29,7 @@
 //! returns the final one: no identity is lost in the records that replace this one.
 
 use super::state_word as word;
-use super::{AnonId, BackingId, GUARD_PAGES, Gaps, Policy, VmaAttributes, VmaFlags};
+use super::{AnonId, BackingWord, GUARD_PAGES, Gaps, Policy, VmaAttributes, VmaFlags};
 use crate::index::{IndexItem, RangeIndex, Ranged};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +56,7 @@ pub enum VmaState {
 pub struct Vma<C: Cpu> {
     range: Plain<VpnRange, C>,
     offset: Plain<u64, C>,
-    backing: Plain<Option<BackingId>, C>,
+    backing: Plain<BackingWord, C>,
     /// State and identity. [`Vma::make_live`] releases the entries edited while the record was busy and pairs
     /// with the acquiring loads here. The stale mark needs no ordering of its own: a writer that edits
     /// entries afterwards takes their table's lock, and a fault that installs under that lock reads the word
@@ -118,32 +118,28 @@ impl<C: Cpu> Vma<C> {
         self.flags.get().rights()
     }
 
-    /// Whether it is private and filled with zeroes.
+    /// Whether it is anonymous memory.
     #[inline(always)]
-    pub fn is_private_anonymous(&self) -> bool {
-        self.backing.get().is_none()
+    pub fn is_anonymous(&self) -> bool {
+        self.backing.get().is_anonymous()
     }
 
-    /// Whether it maps frames that were given.
-    pub fn is_given(&self) -> bool {
-        self.backing.get().is_some_and(|backing| backing.as_given().is_some())
+    /// Whether a store is this mapping's alone: it copies what others have.
+    #[inline(always)]
+    pub fn is_private(&self) -> bool {
+        !self.flags.get().contains(VmaFlags::SHARED)
     }
 
-    /// The size of its pages, if it maps the reserved pool.
+    /// What it maps.
     #[inline]
-    pub fn pool_size(&self) -> Option<PageSize> {
-        self.backing.get().and_then(BackingId::as_pool).map(|pool| pool.size)
-    }
-
-    /// Whether it maps the reserved pool as shared memory.
-    pub fn is_shared_pool(&self) -> bool {
-        self.backing.get().and_then(BackingId::as_pool).is_some_and(|pool| pool.is_shared)
-    }
-
-    /// The backing of its pages; `None` for private anonymous memory.
-    #[inline(always)]
-    pub fn backing(&self) -> Option<BackingId> {
+    pub fn backing(&self) -> BackingWord {
         self.backing.get()
+    }
+
+    /// The size of its pages, if it maps the hugetlb pool.
+    #[inline]
+    pub fn hugetlb_size(&self) -> Option<PageSize> {
+        self.backing.get().hugetlb().map(|hugetlb| hugetlb.size)
     }
 
     /// Whether the page lies in its range.

@@ -17,6 +17,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `list` and `list_*` | the points, what is wrong there, which test notices |
+//! | `merged` | mutations that share a point in the sources |
 //! | `points` | the points that stand in the sources, against the list |
 //! | `table` | the table of docs/design/mutations.md |
 //! | `program` | building the test programs, and running one with a time limit |
@@ -39,6 +40,7 @@ mod list_thp;
 mod list_walk;
 mod list_walkers;
 mod list_zero;
+mod merged;
 mod points;
 mod program;
 mod table;
@@ -112,9 +114,21 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
 
 /// Fails where the list and the sources do not name the same points.
 fn check_points(root: &Path) -> Result<(), String> {
-    let listed: Vec<&str> = all().map(|mutation| mutation.point).collect();
+    let mut listed: Vec<&str> = Vec::new();
+    for point in all().map(|mutation| mutation.point) {
+        // Once, however many mutations share it.
+        let is_merged = merged::point_of(point) != point;
+        if !is_merged || !listed.contains(&merged::point_of(point)) && !has_own(merged::point_of(point)) {
+            listed.push(merged::point_of(point));
+        }
+    }
     let differences = points::differences(&points::in_tree(root), &listed);
     if differences.is_empty() { Ok(()) } else { Err(differences.join("; ")) }
+}
+
+/// Whether a mutation has the name of the point.
+fn has_own(point: &str) -> bool {
+    all().any(|mutation| mutation.point == point)
 }
 
 /// Plays one mutation that unit tests notice, so that this does not rot between two runs of all. Which one
@@ -187,7 +201,7 @@ fn play_all(root: &Path, mutations: &[&'static Mutation], rows: Rows) -> Result<
             }
         };
         let began = Instant::now();
-        let noticed = match programs.run(mutation.test, Some(mutation.point), limit)? {
+        let noticed = match programs.run(mutation.test, Some(merged::point_of(mutation.point)), limit)? {
             Verdict::Failed(test) => test,
             Verdict::Hung => format!("{:?}, which hangs", mutation.test),
             Verdict::Passed(_) => {

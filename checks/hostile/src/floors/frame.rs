@@ -4,7 +4,7 @@ use crate::world::{FRAMES, Heap, Lab, must_work, on_cpu, with_vm};
 use crate::{call, called, odd};
 use interleaf::frame::{
     AllocRequest, BootError, BootMap, BootMemory, Folio, Frame, FrameMeta, FramePlacement, FrameRef,
-    HugeZeroOptions, Init, MappedFolio, ZeroedFolio,
+    HugeZeroOptions, Init, Mapped, ZeroedFolio,
 };
 use interleaf::frame::{Memory, Pool, Priority, RecordExtent, RecordInit, Region, RegionKind, Stats};
 use interleaf::frame::{ZeroedFrame, Zone};
@@ -244,11 +244,11 @@ fn values(memory: &Memory<'_, Lab>) {
     references(memory, user);
     let folio = || memory.alloc_zeroed_folio(FramePlacement::Local, Order(3)).expect("memory");
     assert_eq!(call!(ZeroedFolio::order, &folio()), Some(Order(3)));
-    call!(ZeroedFolio::node, &folio());
+    call!(Folio::node, &folio());
     let first = call!(ZeroedFolio::pfn, &folio()).expect("a number");
     assert!(memory.try_get(first).is_none(), "a block that is not in use has no references");
-    let mapped = call!(ZeroedFolio::into_mapped, folio()).expect("a mapping");
-    assert_eq!(call!(MappedFolio::order, &mapped), Some(Order(3)));
+    let mapped = call!(Folio::into_mapped, folio()).expect("a mapping");
+    assert_eq!(call!(Mapped::order, &mapped), Some(Order(3)));
     drop(mapped);
     let frame = memory.alloc_frame(AllocRequest::DIRTY).expect("memory");
     let pfn = call!(Frame::pfn, &frame).expect("a number");
@@ -257,21 +257,22 @@ fn values(memory: &Memory<'_, Lab>) {
     let zeroed = || memory.alloc_zeroed(Priority::Normal).expect("memory");
     call!(ZeroedFrame::node, &zeroed());
     let mapped = call!(ZeroedFrame::into_mapped, zeroed()).expect("a mapping");
-    let pfn = called!(MappedFrame::pfn => mapped.pfn()).expect("a number");
+    let pfn = called!(Mapped::pfn => mapped.pfn()).expect("a number");
     // A second reference outlives the mapping.
     let second = memory.try_get(pfn).expect("it is in use");
     drop(mapped);
     references(memory, second);
     assert!(memory.try_get(pfn).is_none(), "the frame is free");
     for owner in [(0, 0), (u64::MAX, u64::MAX)] {
-        references(memory, call!(ZeroedFrame::into_file, zeroed(), owner).expect("a reference"));
+        references(memory, call!(Folio::into_file, zeroed(), owner).expect("a reference"));
     }
     let table = call!(ZeroedFrame::into_table, zeroed()).expect("a table");
     let pfn = called!(TableFrame::pfn => table.pfn()).expect("a number");
     assert!(memory.try_get(pfn).is_none(), "a table is no user memory");
     drop(table);
     let plain: Frame<'_, Lab> = zeroed().into();
-    drop(Folio::from(plain));
+    let plain: Folio<'_, Lab> = plain.into();
+    drop(plain);
     memory.drain();
     assert_eq!(call!(ZeroedFrame::pfn, &zeroed()).map(|pfn| memory.meta(pfn).is_some()), Some(true));
 }

@@ -6,8 +6,7 @@ use crate::{call, called, odd};
 use interleaf::frame::Memory;
 use interleaf::space::{AddressSpace, Advice, Fault, FaultError, MapRequest, Place, RmapError, Sharing, Vm};
 use interleaf::units::{Access, PageSize, VirtAddr};
-use interleaf::vma::{BackingId, VmaFlags};
-use std::num::NonZeroU64;
+use interleaf::vma::{Backing, HugetlbBacking, ObjectId, VmaFlags};
 
 const SIZES: [PageSize; 3] = [PageSize::Base, PageSize::Huge, PageSize::Giant];
 
@@ -36,8 +35,12 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
                     call!(AddressSpace::map_huge_pool, space, &shared, size);
                 }
             }
-            for backing in [1, 1 << 61, 3 << 60, u64::MAX].into_iter().filter_map(NonZeroU64::new) {
-                call!(Vm::shared_pool, vm, BackingId(backing));
+            for object in [0, 1, (1 << 56) - 1, u64::MAX].map(ObjectId::new) {
+                let hugetlb = HugetlbBacking { size: PageSize::Giant, reserves: true, object };
+                for backing in [Backing::Hugetlb(hugetlb), object.map_or(Backing::Anonymous, Backing::Object)]
+                {
+                    call!(Vm::shared_pool, vm, backing);
+                }
             }
             let _ = space.advise(addr, len_bytes, Advice::DontNeed);
             let _ = space.fault(Fault { addr, access: Access::Write });

@@ -82,6 +82,8 @@ fn defaults(machine: &Lab) {
     called!(Harness::has_mmu => Harness::<Lab>::has_mmu(&lazy));
     called!(Harness::gives_frames_up => Harness::<Lab>::gives_frames_up(&lazy));
     called!(Harness::patience => Harness::<Lab>::patience(&lazy));
+    called!(Harness::patience_ns => Harness::<Lab>::patience_ns(&lazy));
+    called!(Harness::run_beside_helpers => lazy.run_beside_helpers(machine, &[]));
     called!(Harness::rounds => Harness::<Lab>::rounds(&lazy));
     called!(Harness::rounds_ns => Harness::<Lab>::rounds_ns(&lazy));
     called!(Harness::run_with_helper => lazy.run_with_helper(machine, &|| panic!("a program that panics")));

@@ -9,7 +9,9 @@ use interleaf::machine::{Entry, Leaf, Marker};
 use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
 use interleaf::sync::Rcu;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
-use interleaf::table::{self, EntryRef, LeafBits, LockedTable, Mapper, PageTable, Table};
+use interleaf::table::{
+    self, EntryRef, LeafBits, LeafContent, LockedTable, Mapper, PageTable, Table, ZeroLeaf,
+};
 use interleaf::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
 use interleaf_check::drive::Faults;
 use interleaf_lab::machine::host::Host;
@@ -51,6 +53,7 @@ fn trees(vm: &Vm<'_, Lab>) {
     let other = call!(PageTable::of_all_cpus, memory, root()).expect("a tree");
     for tree in [&tree, &other] {
         call!(PageTable::root, tree);
+        called!(LeafContent::may_be_in => ZeroLeaf::BASE.may_be_in(tree));
         let top = call!(PageTable::top, tree).expect("a table");
         call!(Table::pfn, &top);
         for slot in SLOTS {
@@ -135,14 +138,11 @@ fn edit<'m>(memory: &'m Memory<'m, Lab>, mut locked: LockedTable<'_, Lab>) {
         let forged = called!(LockedTable::mark => locked.mark(slot, Marker::PendingFree(Pfn(0))));
         assert_ne!(forged, Some(true), "a marker that owns a frame was forged");
         called!(LockedTable::install => locked.install(slot, frame(memory), ALL));
-        called!(LockedTable::install_huge => locked.install_huge(slot, huge(memory), ALL));
-        call!(LockedTable::install_zero, &mut locked, slot, ALL);
+        called!(LockedTable::install => locked.install(slot, huge(memory), ALL));
+        called!(LockedTable::install => locked.install(slot, ZeroLeaf::BASE, ALL));
         call!(LockedTable::adjust, &mut locked, slot, |_| Some(ALL));
         called!(LockedTable::adjust => locked.adjust(slot, |_| panic!("a change that panics")));
         call!(LockedTable::is_discardable, &locked, slot);
-        call!(LockedTable::share, &locked, slot);
-        call!(LockedTable::share, &locked, slot);
-        call!(LockedTable::try_make_exclusive, &locked, slot);
         for lazyfree in [true, false] {
             call!(LockedTable::set_lazyfree, &locked, slot, lazyfree);
         }

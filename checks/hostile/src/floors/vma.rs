@@ -2,13 +2,12 @@
 
 use crate::odd::{self, NUMBERS};
 use crate::{call, called};
-use core::num::NonZeroU64;
 use interleaf::machine::CacheType;
 use interleaf::units::{NodeMask, Order, PageSize, Vpn, VpnRange};
 use interleaf::vma::{self, CollapseLimits, HugePolicy, HugeRefusal, RegionCounts, Requester, Vma, VmaState};
 use interleaf::vma::{
-    AnonId, BackingId, FlagAdvice, Policy, PolicyFlags, PolicyMode, PolicyRequest, PoolBacking,
-    VmaAttributes, VmaFlags,
+    AnonId, Backing, BackingWord, FlagAdvice, HugetlbBacking, ObjectId, PfnBacking, Policy, PolicyFlags,
+    PolicyMode, PolicyRequest, VmaAttributes, VmaFlags,
 };
 use interleaf::vma::{HugeSizes, OrderSet, SharedHugePolicy, SharedHugeUse, SizePolicy};
 use interleaf_lab::machine::host::Host;
@@ -67,11 +66,29 @@ pub fn odd_attributes() -> impl Iterator<Item = VmaAttributes> + Clone {
     ranges.enumerate().map(|(nth, range)| VmaAttributes {
         range,
         flags: VmaFlags::from_bits_retain(NUMBERS[nth % NUMBERS.len()] as u32),
-        backing: NonZeroU64::new(nth as u64 % 3).map(BackingId),
+        backing: odd_backings().nth(nth % 19).unwrap_or_default().into(),
         offset: NUMBERS[nth % 7],
         anon: AnonId::from_bits(NUMBERS[nth % 11]),
         policy: odd_policy(nth as u64),
     })
+}
+
+/// Every kind of backing, with the smallest and largest values of each field.
+fn odd_backings() -> impl Iterator<Item = Backing> + Clone {
+    let objects = [1, (1 << ObjectId::BITS) - 1].into_iter().filter_map(ObjectId::new);
+    let sizes = [PageSize::Base, PageSize::Huge, PageSize::Giant];
+    let caches = [CacheType::WriteBack, CacheType::WriteCombining, CacheType::Device];
+    let pfn = move |largest| caches.map(|cache| Backing::Pfn(PfnBacking { cache, largest }));
+    let hugetlb = |size| {
+        [None, ObjectId::new(1), ObjectId::new((1 << ObjectId::BITS) - 1)].into_iter().flat_map(
+            move |object| {
+                [false, true].map(|reserves| Backing::Hugetlb(HugetlbBacking { size, reserves, object }))
+            },
+        )
+    };
+    let objects = objects.map(Backing::Object);
+    let others = sizes.into_iter().flat_map(pfn).chain(sizes.into_iter().flat_map(hugetlb));
+    core::iter::once(Backing::Anonymous).chain(objects).chain(others)
 }
 
 /// A policy over nodes that no machine has.
@@ -80,9 +97,14 @@ fn odd_policy(nodes: u64) -> Policy {
 }
 
 fn attributes() {
+    for number in NUMBERS {
+        let object = call!(ObjectId::new, number).expect("an answer");
+        let number = object.map(|object| call!(ObjectId::number, object).expect("a number").get());
+        assert!(number.is_none_or(|number| number < 1 << ObjectId::BITS));
+    }
     for one in odd_attributes() {
         call!(VmaAttributes::rights, &one);
-        call!(VmaAttributes::is_private_anonymous, &one);
+        call!(VmaAttributes::is_anonymous, &one);
         call!(VmaAttributes::with_flags, &one, VmaFlags::all());
         for page in [Vpn(0), one.range.start, one.range.end, Vpn(u64::MAX)] {
             call!(VmaAttributes::offset_at, &one, page);
@@ -90,33 +112,28 @@ fn attributes() {
         call!(VmaAttributes::over, &one, VpnRange { start: one.range.end, end: one.range.start });
         call!(VmaAttributes::moved_to, &one, VpnRange { start: Vpn(u64::MAX), end: Vpn(0) });
         call!(VmaAttributes::anonymous, one.range, one.flags);
-        let backing = BackingId(NonZeroU64::MAX);
-        for size in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
-            for cache in [CacheType::WriteBack, CacheType::WriteCombining, CacheType::Device] {
-                let given = called!(BackingId::given => BackingId::given(cache, size)).expect("a number");
-                assert_eq!(given.as_given(), Some((cache, size)));
-            }
-        }
-        for (size, reserves) in [(PageSize::Huge, true), (PageSize::Giant, false)] {
-            let pool = PoolBacking { size, reserves, is_shared: false };
-            let of_pool = call!(BackingId::of_pool, pool).expect("a number");
-            assert_eq!((of_pool.as_pool(), of_pool.as_given()), (Some(pool), None));
-            let one = VmaAttributes { backing: Some(of_pool), ..one };
+        for backing in odd_backings() {
+            let word = call!(BackingWord::new, backing).expect("a word");
+            let one = VmaAttributes { backing: word, ..one };
+            assert_eq!(call!(BackingWord::get, word), Some(backing));
+            assert_eq!(call!(BackingWord::object, word), Some(backing.object()));
+            assert_eq!(call!(BackingWord::hugetlb, word), Some(backing.hugetlb()));
+            assert_eq!(call!(BackingWord::is_anonymous, word), Some(backing == Backing::Anonymous));
+            call!(BackingWord::is_special, word);
             call!(VmaAttributes::may_be_cut, &one, VpnRange { start: Vpn(u64::MAX), end: Vpn(0) });
+            call!(VmaAttributes::private_hugetlb, &one);
+            call!(VmaAttributes::hugetlb, &one);
+            call!(VmaAttributes::pfn_mapping, &one);
+            call!(VmaAttributes::is_private, &one);
+            call!(Backing::object, backing);
+            call!(Backing::hugetlb, backing);
+            call!(Backing::page_size, backing);
+            let inherited = call!(Backing::inherited, backing).expect("a value");
+            assert!(inherited.hugetlb().is_none_or(|hugetlb| !hugetlb.reserves));
+            let record = Vma::<Host>::new(one, VmaState::Busy);
+            assert_eq!(record.backing(), word, "a record says what it was made of");
+            call!(VmaAttributes::backed, one.range, one.flags, backing, one.offset);
         }
-        for (size, number) in [(PageSize::Huge, u64::MAX), (PageSize::Giant, 1), (PageSize::Base, 1 << 60)] {
-            let number = NonZeroU64::new(number).expect("not zero");
-            let shared = call!(BackingId::of_pool_object, number, size).expect("a number");
-            assert!(shared.as_pool().is_some_and(|pool| pool.is_shared && !pool.reserves));
-            assert_eq!((shared.as_private_pool(), shared.as_given()), (None, None));
-        }
-        assert_eq!(call!(BackingId::as_pool, backing), Some(None));
-        assert_eq!(call!(BackingId::as_private_pool, backing), Some(None));
-        call!(VmaAttributes::private_pool, &one);
-        call!(VmaAttributes::pool, &one);
-        call!(BackingId::as_given, backing);
-        call!(VmaAttributes::given, &one);
-        call!(VmaAttributes::backed, one.range, one.flags, backing, one.offset);
     }
 }
 
@@ -177,6 +194,7 @@ fn orders_are_sound(orders: OrderSet, order: Order, mapping: VpnRange, page: Vpn
     assert_eq!(call!(OrderSet::is_empty, orders), Some(largest.is_none()));
     assert!(largest.is_none_or(|largest| mapping.covers(vma::pages_of(largest, page))));
     let more = call!(OrderSet::with, orders, order).expect("any order will do");
+    called!(OrderSet::iter => assert!(more.iter().all(|order| more.contains(order))));
     let less = call!(OrderSet::without, more, order).expect("any order will do");
     assert_eq!(call!(OrderSet::contains, less, order), Some(false));
 }
@@ -248,10 +266,9 @@ fn records() {
             assert_eq!(call!(Vma::policy, &record), Some(one.policy));
             assert_eq!(call!(Vma::backing, &record), Some(one.backing));
             call!(Vma::rights, &record);
-            call!(Vma::is_private_anonymous, &record);
-            call!(Vma::is_given, &record);
-            call!(Vma::pool_size, &record);
-            call!(Vma::is_shared_pool, &record);
+            call!(Vma::is_anonymous, &record);
+            call!(Vma::is_private, &record);
+            call!(Vma::hugetlb_size, &record);
             for page in [Vpn(0), one.range.start, one.range.end, Vpn(u64::MAX)] {
                 call!(Vma::contains, &record, page);
                 call!(Vma::frame_offset, &record, page);

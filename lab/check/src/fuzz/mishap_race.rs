@@ -12,7 +12,7 @@ use crate::calls::Call;
 use interleaf::space::Fault;
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, VirtAddr, Vpn};
-use interleaf::vma::{BackingId, VmaFlags};
+use interleaf::vma::{Backing, VmaFlags};
 use interleaf_lab::machine::baton::{Baton, Options, Program, Schedule, explore};
 use interleaf_lab::machine::soft::SoftMachine;
 use interleaf_lab::rng::Rng;
@@ -154,7 +154,7 @@ struct Piece {
     start: Vpn,
     end: Vpn,
     flags: VmaFlags,
-    backing: Option<BackingId>,
+    backing: Backing,
 }
 
 /// All that is mapped, in pieces as large as they can be.
@@ -163,7 +163,7 @@ fn pieces(world: &Seeded<'_, '_, '_>) -> Vec<Piece> {
     for (space, mappings) in world.mappings().into_iter().enumerate() {
         for vma in mappings {
             let (start, end) = (vma.range.start, vma.range.end);
-            let piece = Piece { space, start, end, flags: vma.flags, backing: vma.backing };
+            let piece = Piece { space, start, end, flags: vma.flags, backing: vma.backing.get() };
             match pieces.last_mut() {
                 Some(last) if *last == (Piece { start: last.start, end: start, ..piece.clone() }) => {
                     last.end = end

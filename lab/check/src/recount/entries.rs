@@ -7,9 +7,9 @@ use interleaf::machine::{Entry, Format, Leaf, Machine, Marker};
 use interleaf::object::SharedPoolCounts;
 use interleaf::space::AddressSpace;
 use interleaf::units::{Level, Order, PageSize, Pfn, Rights, Vpn, VpnRange};
-use interleaf::vma::{BackingId, PoolBacking, VmaAttributes};
+use interleaf::vma::{HugetlbBacking, VmaAttributes};
 use interleaf_lab::machine::soft::Flavour;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than
 /// it does, and never to write the zero page; nothing is left half done.
@@ -51,19 +51,18 @@ fn objects<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
     size: PageSize,
 ) -> SharedPoolCounts {
-    let mut backings = BTreeSet::new();
+    let mut backings = BTreeMap::new();
     for space in system.spaces {
         space.each_vma(|vma| {
-            if let (Some(pool), Some(backing)) = (vma.pool(), vma.backing)
-                && pool.is_shared
-                && pool.size == size
+            if let Some(HugetlbBacking { size: its, object: Some(object), .. }) = vma.hugetlb()
+                && its == size
             {
-                backings.insert(backing.0);
+                backings.insert(object, vma.backing.get());
             }
         });
     }
     let mut all = SharedPoolCounts::default();
-    for counts in backings.into_iter().filter_map(|number| system.vm.shared_pool(BackingId(number))) {
+    for counts in backings.into_values().filter_map(|backing| system.vm.shared_pool(backing)) {
         all.filled += counts.filled;
         all.reserved += counts.reserved;
     }
@@ -110,8 +109,8 @@ fn check_entry<M: Machine>(
     };
     if let Entry::Marker(marker @ (Marker::Reserved | Marker::Lost)) = entry {
         let may_be =
-            |pool: PoolBacking| pool.size.level() == level && (marker == Marker::Lost || pool.reserves);
-        return require(vma.pool().is_some_and(may_be), || format!("{marker:?} at {page:?} in {vma:?}"));
+            |pool: HugetlbBacking| pool.size.level() == level && (marker == Marker::Lost || pool.reserves);
+        return require(vma.hugetlb().is_some_and(may_be), || format!("{marker:?} at {page:?} in {vma:?}"));
     }
     let Entry::Leaf(leaf) = entry else { return Err(format!("{entry:?} was left at {page:?}")) };
     let inside = VpnRange::new(page, page.add(level.entry_pages()));
@@ -129,7 +128,7 @@ fn check_leaf<M: Machine>(
 ) -> Result<(), String> {
     let memory = space.vm().memory();
     require(vma.rights().contains(leaf.rights), || format!("{leaf:?} allows more than its mapping"))?;
-    if let Some(first) = vma.given() {
+    if let Some((_, first)) = vma.pfn_mapping() {
         let due = first.add(page.0 - vma.range.start.0);
         return require(leaf.pfn == due && !leaf.owned(), || {
             format!("{leaf:?} is not the given frame {due:?}")
@@ -140,31 +139,29 @@ fn check_leaf<M: Machine>(
         require(is_its, || format!("{leaf:?} shows a table that is not one of zeros"))?;
     }
     if level == Level::Pmd && (leaf.by_table() || memory.is_huge_zero(leaf.pfn)) {
-        require(vma.is_private_anonymous() && !leaf.owned(), || {
-            format!("the huge zero page is owned: {leaf:?}")
-        })?;
+        require(vma.is_anonymous() && !leaf.owned(), || format!("the huge zero page is owned: {leaf:?}"))?;
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
     }
     require(level == Level::Pte || leaf.owned(), || format!("a huge leaf that owns nothing: {leaf:?}"))?;
     if leaf.pfn == memory.zero_frame() {
-        require(vma.is_private_anonymous(), || format!("the zero page in shared memory: {leaf:?}"))?;
+        require(vma.is_anonymous(), || format!("the zero page in shared memory: {leaf:?}"))?;
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
     }
     let kind = memory.meta(leaf.pfn).map(|meta| meta.state().kind());
-    let is_anonymous = vma.backing.is_none() || vma.private_pool().is_some();
+    let is_anonymous = vma.is_anonymous() || vma.private_hugetlb().is_some();
     let due = if is_anonymous { Kind::User } else { Kind::File };
     require(kind == Some(due), || format!("{leaf:?} shows a frame of kind {kind:?}"))?;
     let order = memory.meta(leaf.pfn).map(|meta| meta.state().order());
     let size = level.leaf_size().map(|size| size.order());
     let exclusive = memory.meta(leaf.pfn).is_some_and(|meta| meta.state().is_exclusive());
     // Another space may have split what this one maps by a huge leaf.
-    let may_be_split = due == Kind::User || vma.pool().is_none();
+    let may_be_split = due == Kind::User || vma.hugetlb().is_none();
     let is_split = order == Some(Order::BASE) && level == Level::Pmd && may_be_split && !exclusive;
     require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
     let copies = is_anonymous && !exclusive;
     require(!(copies && leaf.rights.contains(Rights::WRITE)), || {
         format!("a writable shared frame: {leaf:?}")
     })?;
-    let untouched = vma.is_private_anonymous() && vma.anon.is_none();
+    let untouched = vma.is_anonymous() && vma.anon.is_none();
     require(!untouched, || format!("{leaf:?} is a copy in a mapping without the identity of copies"))
 }

@@ -237,7 +237,7 @@ fn every_reason_but_two_rare_ones_is_heard_by_its_name() {
         ),
         (names(100, BASE_PAGES, 4, [touch, store, drop_shared]), vec!["spf_entry_pending"]),
         (names(100, BASE_PAGES, 4, [store, fork, replace::<4>]), vec!["spf_forking"]),
-        (names(60, HUGE_PAGES, HUGE, [store, fork, replace::<HUGE>]), vec!["spf_huge_unprepared"]),
+        (names(240, HUGE_PAGES, HUGE, [store, fork, replace::<HUGE>]), vec!["spf_unprepared"]),
     ];
     let mut heard = BTreeSet::new();
     for (names, expected) in races {

@@ -4,7 +4,7 @@ use interleaf::frame::{AllocRequest, Priority};
 use interleaf::machine::{Entry, Format, Leaf, Marker};
 use interleaf::space::{AddressSpace, Advice, Layout, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::table::{LeafBits, LockedTable, PageTable, walk};
+use interleaf::table::{LeafBits, LockedTable, PageTable, ZeroLeaf, walk};
 use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn};
 use interleaf::vma::VmaFlags;
 use interleaf_check::drive::Faults;
@@ -84,10 +84,25 @@ fn a_mapcount_too_many_is_noticed() {
     assert!(wrong.contains("0 entries show") && wrong.contains("are (1, 1)"), "{wrong}");
 }
 
+/// Gives the leaf of a page the right to write, which the library refuses to do.
+fn make_writable(vm: &Vm<'_, Machine>, space: &AddressSpace<'_, Machine>, page: Vpn) {
+    with_table(space, page, |table, slot| {
+        let Entry::Leaf(mut leaf) = table.entry(slot) else { panic!("{page:?} is there") };
+        leaf.rights |= Rights::WRITE;
+        let word = X86_64::encode(Entry::Leaf(leaf), Level::Pte);
+        // SAFETY: no other CPU runs; what the entry maps is then broken, as it should be, and nothing uses
+        // it.
+        unsafe { vm.machine().write(table.table().pfn(), slot * 8, &word.to_le_bytes()) };
+    });
+}
+
 #[test]
 fn a_right_to_write_a_shared_frame_is_noticed() {
-    let wrong =
-        recount_after(|_, space, page| with_table(space, page, |table, slot| assert!(table.share(slot))));
+    let wrong = recount_after(|vm, space, page| {
+        // The child is gone, and the frame is not exclusive any more.
+        drop(space.fork().expect("memory"));
+        make_writable(vm, space, page);
+    });
     assert!(wrong.contains("a writable shared frame"), "{wrong}");
 }
 
@@ -95,25 +110,14 @@ fn a_right_to_write_a_shared_frame_is_noticed() {
 fn a_leaf_without_a_mapping_is_noticed() {
     let wrong = recount_after(|_, space, page| {
         let bits = LeafBits::new(Rights::READ | Rights::USER);
-        with_table(space, page.add(8), |table, slot| table.install_zero(slot, bits));
+        with_table(space, page.add(8), |table, slot| table.install(slot, ZeroLeaf::BASE, bits));
     });
     assert!(wrong.starts_with("entries:") && wrong.contains("where nothing is mapped"), "{wrong}");
 }
 
 #[test]
 fn a_right_to_write_the_zero_page_is_noticed() {
-    let wrong = recount_after(|vm, space, page| {
-        with_table(space, page.add(2), |table, slot| {
-            let Entry::Leaf(mut leaf) = table.entry(slot) else { panic!("the zero page is there") };
-            leaf.rights |= Rights::WRITE;
-            let writable = Entry::Leaf(leaf);
-            // The library refuses to write such an entry.
-            let word = X86_64::encode(writable, Level::Pte);
-            // SAFETY: no other CPU runs; what the entry maps is then broken, as it should be, and nothing
-            // uses it.
-            unsafe { vm.machine().write(table.table().pfn(), slot * 8, &word.to_le_bytes()) };
-        });
-    });
+    let wrong = recount_after(|vm, space, page| make_writable(vm, space, page.add(2)));
     assert!(wrong.contains("a writable zero page"), "{wrong}");
 }
 

@@ -2,12 +2,11 @@
 
 use interleaf::units::{VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
-    AnonId, Areas, BackingId, Change, FlagAdvice, GUARD_PAGES, Gaps, Placement, VmaAttributes, VmaFlags,
-    change, check, cut, merge, place, protect, reusable_anon,
+    AnonId, Areas, Backing, Change, FlagAdvice, GUARD_PAGES, Gaps, ObjectId, Placement, VmaAttributes,
+    VmaFlags, change, check, cut, merge, place, protect, reusable_anon,
 };
 use interleaf_check::calls::{Call, CallResult, Errno, MapFlags, MapLine, PAGE, Prot, Segv, advice};
 use interleaf_check::setting::Setting;
-use std::num::NonZeroU64;
 
 /// The mappings of a space, upwards, and what hands out names.
 pub struct Decisions {
@@ -90,9 +89,9 @@ impl Decisions {
         done.map_or_else(CallResult::Error, CallResult::Value)
     }
 
-    fn new_backing(&mut self) -> BackingId {
+    fn new_backing(&mut self) -> Backing {
         self.nr_backings += 1;
-        BackingId(NonZeroU64::new(self.nr_backings).unwrap())
+        Backing::Object(ObjectId::new(self.nr_backings).unwrap())
     }
 
     /// Place of the first mapping that ends after `vpn`.
@@ -210,7 +209,7 @@ impl Decisions {
             if start < attributes.range.start {
                 (start, holes) = (attributes.range.start, Err(Errno::ENOMEM));
             }
-            if advice == FlagAdvice::WipeOnFork && !attributes.is_private_anonymous() {
+            if advice == FlagAdvice::WipeOnFork && !attributes.is_anonymous() {
                 return Err(Errno::EINVAL);
             }
             let part = VpnRange::new(start, range.end.min(attributes.range.end));
@@ -284,7 +283,7 @@ impl Decisions {
             self.setting.windows.iter().any(|window| window.contains(&attributes.range.start.addr().0))
         };
         let line = |attributes: &VmaAttributes| {
-            let object = attributes.backing.map(|backing| {
+            let object = attributes.backing.object().map(|backing| {
                 let known = seen.iter().position(|&other| other == backing);
                 let number = known.unwrap_or(seen.len());
                 if known.is_none() {

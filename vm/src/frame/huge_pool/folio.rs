@@ -40,12 +40,6 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
     ) -> Self {
         Self { memory, pfn, size, init, take }
     }
-
-    /// The size.
-    pub fn size(&self) -> PageSize {
-        self.size
-    }
-
     /// By what right it was taken.
     pub fn take(&self) -> PoolTake {
         self.take
@@ -85,11 +79,11 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
     }
 
     /// The folio as exclusive user memory, for the entry of a space that is going to map all of it, from the
-    /// page of its birth on. Called by the table's `install_from_pool`, which has looked at the entry: where
-    /// one was reserved the entry is marked so, and is not any more before its table is unlocked.
+    /// page of its birth on. Where it was taken by right of a reserve, the entry was marked so,
+    /// and is not any more before its table is unlocked (`LockedTable::use_reserved`).
     pub fn into_mapped_at(self, birth: Birth) -> MappedFolio<'m, M> {
         let (memory, pfn, order) = self.put_to_use();
-        MappedFolio::new(memory, pfn, order, Some(birth))
+        MappedFolio::first(memory, (pfn, order), Some(birth))
     }
 
     /// The folio as memory of an object, with one reference. `owner` are the object and the page in it that

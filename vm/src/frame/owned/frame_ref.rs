@@ -25,9 +25,9 @@
 //! In the other order CPU 1 finds a mapcount of 1, and puts its own reference; CPU 0 lowers 2 to 1, and puts
 //! none. The order of the two read-modify-writes of the mapcount decides.
 
-use super::MappedFolio;
+use super::{Base, MappedFolio, MappedFrame};
 use crate::frame::record::BlockLeaves;
-use crate::frame::{FrameState, Kind, MAX_PHYS_BITS, Memory, NotMappedAgain};
+use crate::frame::{FrameState, Kind, MAX_PHYS_BITS, Memory};
 use crate::machine::Machine;
 use crate::units::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
@@ -37,15 +37,6 @@ use core::mem::ManuallyDrop;
 /// reference frees the frame. (Linux: `get_page`, `put_page`.)
 pub struct FrameRef<'m, M: Machine> {
     /// Invariant: the frame is user memory of `memory`, and one of its references is this value's.
-    memory: &'m Memory<'m, M>,
-    pfn: Pfn,
-}
-
-/// What one leaf entry holds of a frame: it is counted in the mapcount, and the frame is not freed while it
-/// is. Only a table's `install` consumes it; dropping it takes the mapping back.
-pub struct MappedFrame<'m, M: Machine> {
-    /// Invariant: the frame is user memory of `memory`; one of its mapcount is this value's, and as long as
-    /// that is not 0 one of its references is that of all who are counted there.
     memory: &'m Memory<'m, M>,
     pfn: Pfn,
 }
@@ -92,6 +83,12 @@ impl PinnedPart {
 pub(crate) struct UserFrame<'a, M: Machine> {
     memory: &'a Memory<'a, M>,
     pfn: Pfn,
+}
+
+impl<'a, M: Machine> UserFrame<'a, M> {
+    pub(super) fn new(memory: &'a Memory<'a, M>, pfn: Pfn) -> Self {
+        Self { memory, pfn }
+    }
 }
 
 impl<M: Machine> UserFrame<'_, M> {
@@ -158,7 +155,7 @@ impl<'m, M: Machine> FrameRef<'m, M> {
             return Err(self);
         }
         let Some(before) = self.memory.meta_of(self.pfn).add_mapping() else { return Err(self) };
-        let mapped = MappedFrame { memory: self.memory, pfn: self.pfn };
+        let mapped = MappedFrame::of_counted(self.memory, self.pfn, Base);
         if before == 0 {
             // The first mapping: this reference is that of all entries from now on.
             let _joint = self.into_pfn();
@@ -232,32 +229,6 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         let counted = memory.meta(pfn).is_some_and(|meta| meta.state().kind().is_counted());
         assert!(counted, "{pfn:?} has no reference to be taken back");
         Self { memory, pfn }
-    }
-}
-
-impl<'m, M: Machine> MappedFrame<'m, M> {
-    /// The mapping of the caller, which gives it up.
-    #[inline(always)]
-    pub(super) fn new(memory: &'m Memory<'m, M>, pfn: Pfn) -> Self {
-        Self { memory, pfn }
-    }
-
-    /// The number of the frame.
-    pub fn pfn(&self) -> Pfn {
-        self.pfn
-    }
-
-    /// The frame, to be copied from.
-    pub(crate) fn user_frame(&self) -> UserFrame<'_, M> {
-        UserFrame { memory: self.memory, pfn: self.pfn }
-    }
-
-    /// Hands the mapping to an entry of a table of `memory`, which the frame must be of.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn into_entry(self, memory: &Memory<'_, M>) -> Pfn {
-        assert!(memory.is(self.memory), "a frame of another memory");
-        ManuallyDrop::new(self).pfn
     }
 }
 
@@ -337,19 +308,6 @@ impl<M: Machine> Memory<'_, M> {
         Some(pinned)
     }
 
-    /// One mapping more of user memory that an entry maps already. It is not *exclusive* afterwards.
-    ///
-    /// # Errors
-    /// Its mapcount would overflow, or it is exclusive and referenced; nothing has changed.
-    ///
-    /// # Safety
-    /// An entry of a table whose lock the caller holds maps the frame, and stands until this returns.
-    pub(crate) unsafe fn map_again(&self, pfn: Pfn) -> Result<MappedFrame<'_, M>, NotMappedAgain> {
-        // The entry is counted in the mapcount, so all entries have a reference, which the new one shares.
-        self.meta_of(pfn).map_again()?;
-        Ok(MappedFrame { memory: self, pfn })
-    }
-
     /// Whether both are one value.
     #[inline(always)]
     pub(in crate::frame) fn is(&self, other: &Memory<'_, M>) -> bool {
@@ -368,12 +326,6 @@ impl<M: Machine> Drop for FrameRef<'_, M> {
     }
 }
 
-impl<M: Machine> Drop for MappedFrame<'_, M> {
-    fn drop(&mut self) {
-        self.memory.put_mapping(self.pfn);
-    }
-}
-
 impl<M: Machine> Drop for PinnedFrame<'_, M> {
     fn drop(&mut self) {
         self.memory.put_pin(self.frame.head());
@@ -383,12 +335,6 @@ impl<M: Machine> Drop for PinnedFrame<'_, M> {
 impl<M: Machine> fmt::Debug for FrameRef<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "reference to {:?}", self.pfn)
-    }
-}
-
-impl<M: Machine> fmt::Debug for MappedFrame<'_, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mapping of {:?}", self.pfn)
     }
 }
 

@@ -16,8 +16,8 @@
 //! and huge leaves that map them stay too (docs/design/shared-huge-pages.md).
 
 use super::MappedFolio;
-use super::mapped_folio::unmodelled;
-use crate::frame::{FrameRef, Kind, Memory, ZeroedFolio};
+use super::parts::unmodelled;
+use crate::frame::{FrameRef, Kind, Memory};
 use crate::machine::Machine;
 use crate::units::{Order, Pfn};
 use core::fmt;
@@ -32,21 +32,6 @@ pub(crate) struct FolioFrames<'m, M: Machine> {
     memory: &'m Memory<'m, M>,
     first: Pfn,
     order: Order,
-}
-
-impl<'m, M: Machine> ZeroedFolio<'m, M> {
-    /// The block as memory of an object, with one reference. `owner` are the object and the page of the
-    /// first frame in it.
-    pub(crate) fn into_file(self, owner: (u64, u64)) -> FrameRef<'m, M> {
-        let (memory, pfn, _) = self.into_block();
-        let meta = memory.meta_of(pfn);
-        // Before the kind: a getter that sees the new kind sees the owner too.
-        meta.set_owner(owner.0, owner.1);
-        meta.begin_as_objects();
-        let is_put = meta.put_to_use(Kind::File);
-        debug_assert!(is_put, "a block that was allocated has no use yet");
-        FrameRef::new(memory, pfn)
-    }
 }
 
 impl<M: Machine> FrameRef<'_, M> {

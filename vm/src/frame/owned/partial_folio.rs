@@ -148,8 +148,7 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
     /// the pages from the one of its birth on. Parts of which nothing is known are zeroed.
     pub fn into_mapped_at(mut self, birth: Birth) -> MappedFolio<'m, M> {
         self.zero_rest();
-        let (memory, order) = (self.folio.memory(), self.folio.order());
-        MappedFolio::new(memory, self.folio.into_pfn(), order, Some(birth))
+        self.folio.into_mapped_at(birth)
     }
 }
 

@@ -22,9 +22,6 @@ impl SharedLeaf {
     /// Takes the mapping back, after its flush.
     pub(super) fn put<M: Machine>(self, memory: &Memory<'_, M>) {
         let pfn = Pfn(self.0 & ((1 << Self::ORDER_SHIFT) - 1));
-        match Order((self.0 >> Self::ORDER_SHIFT) as u8) {
-            Order::BASE => memory.put_mapping(pfn),
-            order => memory.put_leaf(pfn, order),
-        }
+        memory.put_mapped(pfn, Order((self.0 >> Self::ORDER_SHIFT) as u8));
     }
 }

@@ -10,7 +10,7 @@
 //! writer, which has a [`Flushed`] to put them.
 
 use super::shared_leaf::SharedLeaf;
-use super::{DetachedTable, Flushed, MappedFrame};
+use super::{Base, DetachedTable, Flushed, MappedFrame};
 use crate::frame::free::cached_word;
 use crate::frame::{FrameMeta, Init, Kind, Memory, SLOTS_PER_PART};
 use crate::machine::{Cpu, Entry, Format, Leaf, Machine};
@@ -128,19 +128,10 @@ impl Unhooked {
         flush: impl FnOnce(&MappedFrame<'_, M>),
     ) {
         let Cleared::Frame(pfn, dirty) = self.cleared else { return };
-        let mapped = ManuallyDrop::new(MappedFrame::new(memory, pfn));
+        let mapped = ManuallyDrop::new(MappedFrame::of_counted(memory, pfn, Base));
         flush(&mapped);
         note_dirty(memory.meta_of(pfn), dirty);
         drop(ManuallyDrop::into_inner(mapped));
-    }
-
-    /// As [`put_after`](Self::put_after), of a huge leaf that owned its frames.
-    pub(crate) fn put_leaf_after<M: Machine>(self, memory: &Memory<'_, M>, flush: impl FnOnce()) {
-        flush();
-        if let Cleared::Frame(pfn, dirty) = self.cleared {
-            note_dirty(memory.meta_of(pfn), dirty);
-            SharedLeaf::new(pfn, self.pages).put(memory);
-        }
     }
 
     /// The pages whose translation is gone.

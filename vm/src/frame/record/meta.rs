@@ -69,6 +69,8 @@ pub(crate) enum NotMappedAgain {
     TooManyMappings,
     /// It is *exclusive*, and has a reference besides the entry's: perhaps it is pinned.
     Referenced,
+    /// It is an object's: faults of the child find it there.
+    OfObject,
 }
 
 impl<C: Cpu> FrameMeta<C> {
@@ -221,6 +223,7 @@ impl<C: Cpu> FrameMeta<C> {
                 Ok(())
             }
             Err(word) if FrameState(word).is_exclusive() => Err(NotMappedAgain::Referenced),
+            Err(word) if FrameState(word).kind() == Kind::File => Err(NotMappedAgain::OfObject),
             _ => self.add_mapping().map(|_| ()).ok_or(NotMappedAgain::TooManyMappings),
         }
     }

@@ -10,8 +10,8 @@ fn a_frame_freed_twice_is_caught() {
     let pfn = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_pfn();
     // SAFETY: the first is right, the second is what the test is about.
     unsafe {
-        drop(Frame::from_pfn(&memory, pfn));
-        drop(Frame::from_pfn(&memory, pfn));
+        drop(Frame::from_pfn(&memory, pfn, Base));
+        drop(Frame::from_pfn(&memory, pfn, Base));
     }
 }
 
@@ -20,7 +20,7 @@ fn a_frame_freed_twice_is_caught() {
 fn a_foreign_frame_is_caught() {
     let machine = TestMachine::new(64);
     // SAFETY: none: this is what the test is about.
-    unsafe { drop(Frame::from_pfn(&memory(&machine), machine.frames().end)) };
+    unsafe { drop(Frame::from_pfn(&memory(&machine), machine.frames().end, Base)) };
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_frame_inside_a_block_is_caught() {
     let memory = memory(&machine);
     let block = memory.alloc(Order(2), AllocRequest::DIRTY).unwrap();
     // SAFETY: none: this is what the test is about.
-    unsafe { drop(Frame::from_pfn(&memory, block.into_pfn().add(1))) };
+    unsafe { drop(Frame::from_pfn(&memory, block.into_pfn().add(1), Base)) };
 }
 
 #[test]

@@ -74,8 +74,8 @@ fn zero_written(bytes: &mut [u8]) {
     }
 }
 
-/// Number of the oldest allocations, of these sizes, without which the others are no more than is kept. If the
-/// newest were refused instead, those of a size that is not used any more would stay for ever.
+/// Number of the oldest allocations, of these sizes, without which the others are no more than is kept. If
+/// the newest were refused instead, those of a size that is used no more would stay for ever.
 fn too_many(sizes: impl DoubleEndedIterator<Item = usize> + ExactSizeIterator) -> usize {
     let all = sizes.len();
     let sums = sizes.rev().scan(0, |sum, size| {

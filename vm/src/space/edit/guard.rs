@@ -28,7 +28,6 @@
 
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Destination, Error, MapRequest};
-use crate::sync::atomic::Ordering::*;
 use crate::sync::{RwReadGuard, RwWriteGuard, lockdep};
 use crate::tlb::PendingFlush;
 use crate::units::{Level, Vpn, VpnRange};
@@ -73,10 +72,6 @@ const LONG_EDIT: u64 = if cfg!(loom) {
     Level::Pte.table_pages()
 };
 
-/// Bits of `AddressSpace::has_huge_leaves`: a leaf may be huge; an entry may be one of the reserved pool's.
-const ANY_HUGE: u64 = 1;
-const OF_POOL: u64 = 2;
-
 /// A range of a space, locked to read: no writer replaces its mappings.
 #[must_use = "the range is unlocked once this is dropped"]
 pub struct RangeReadGuard<'a, M: Machine> {
@@ -100,13 +95,13 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Locks a range to write. Sleeps while other guards hold it.
     #[inline]
     pub fn write(&self, range: VpnRange) -> RangeGuard<'_, M> {
-        RangeGuard { lock: self.lock.write(), held: Held::new(self.tlb.id(), [range, range]) }
+        RangeGuard { lock: self.lock.write(), held: Held::new(self.entries.tlb.id(), [range, range]) }
     }
 
     /// Locks two ranges to write, as one step. Sleeps while other guards hold a part of them.
     pub fn write_two(&self, one: VpnRange, other: VpnRange) -> RangeGuard<'_, M> {
         let ranges = if one.start <= other.start { [one, other] } else { [other, one] };
-        RangeGuard { lock: self.lock.write(), held: Held::new(self.tlb.id(), ranges) }
+        RangeGuard { lock: self.lock.write(), held: Held::new(self.entries.tlb.id(), ranges) }
     }
 
     /// Locks the whole space to write.
@@ -117,7 +112,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Locks a range to read. Sleeps while a writer holds a part of it or waits for it.
     #[inline(always)]
     pub fn share(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
-        RangeReadGuard { _lock: self.lock.read(), held: Held::new(self.tlb.id(), [range, range]) }
+        RangeReadGuard { _lock: self.lock.read(), held: Held::new(self.entries.tlb.id(), [range, range]) }
     }
 
     /// Locks the whole space to read.
@@ -136,7 +131,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let RangeGuard { held, lock } = guard;
         held.assert_covers(self, edited);
         let is_late = mutant!("published.pending-too-late");
-        let early = if is_late { None } else { Some(self.tlb.begin_edit()) };
+        let early = if is_late { None } else { Some(self.entries.tlb.begin_edit()) };
         let _lock = if edited.len() >= LONG_EDIT || lock.is_reader_waiting() {
             let _lock = if mutant!("published.writer-let-in") {
                 drop(lock);
@@ -148,7 +143,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         } else {
             PublishedLock::Alone { _lock: lock }
         };
-        PublishedGuard { held, pending: early.unwrap_or_else(|| self.tlb.begin_edit()), _lock }
+        PublishedGuard { held, pending: early.unwrap_or_else(|| self.entries.tlb.begin_edit()), _lock }
     }
 
     /// Locks a range to read, for a caller that looks at entries: those of each mapping are its own.
@@ -165,7 +160,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// pages from before that and others from after it, and no collapse, which may have copied them.
     pub(in crate::space) fn share_after_fork(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
         let guard = self.share(range);
-        if !self.fork.is_under_way() || mutant!("madvise.beside-fork") {
+        if !self.entries.fork.is_under_way() || mutant!("madvise.beside-fork") {
             return guard;
         }
         drop(guard);
@@ -176,7 +171,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// for the flush of who published that, as one that is told so may try to use the pages.
     pub(in crate::space) fn unlock_after_flush(&self, guard: RangeReadGuard<'_, M>, range: VpnRange) {
         drop(guard);
-        if self.tlb.is_flush_pending() {
+        if self.entries.tlb.is_flush_pending() {
             drop(self.share_after_writers(range));
         }
     }
@@ -203,46 +198,18 @@ impl<M: Machine> AddressSpace<'_, M> {
 }
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Whether a leaf of the space may be huge, or become so by a fault. Exact for writers.
-    #[inline(always)]
-    pub(in crate::space) fn may_have_huge_leaves(&self) -> bool {
-        self.has_huge_leaves.load(Relaxed) != 0
-    }
-
-    /// Says that a leaf may be huge from now on. The caller is a writer, which has published nothing yet that
-    /// lets faults install huge leaves.
-    pub(in crate::space) fn note_huge_leaves(&self) {
-        if !self.may_have_huge_leaves() {
-            self.has_huge_leaves.store(ANY_HUGE, Relaxed);
-        }
-    }
-
-    /// Whether an entry may be one of the reserved pool's. Exact for writers.
-    #[inline(always)]
-    pub(in crate::space) fn may_have_pool(&self) -> bool {
-        self.has_huge_leaves.load(Relaxed) & OF_POOL != 0
-    }
-
-    /// Says that an entry may be one of the reserved pool's, and a leaf huge, from now on. The caller is a
-    /// writer, and has published nothing of it yet.
-    pub(in crate::space) fn note_pool(&self) {
-        self.has_huge_leaves.store(ANY_HUGE | OF_POOL, Relaxed);
-    }
-}
-
-impl<M: Machine> AddressSpace<'_, M> {
     /// Says that a mapping may have huge pages from now on, as its flags say, if the policy allows that. The
     /// caller is a writer, and has not published it yet.
     pub(in crate::space) fn note_huge_pages(&self) {
         if self.vm.huge_policy.is_ever() && !mutant!("thp.advice-not-noted") {
-            self.note_huge_leaves();
+            self.entries.note_huge_leaves();
         }
     }
 
     /// As [`note_huge_pages`](Self::note_huge_pages), of a mapping of shared memory.
     pub(in crate::space) fn note_shared_huge_pages(&self) {
         if self.vm.shared_huge.is_ever() && !mutant!("shared-thp.not-noted") {
-            self.note_huge_leaves();
+            self.entries.note_huge_leaves();
         }
     }
 }
@@ -346,7 +313,7 @@ impl Held<'_> {
         of: fn(VpnRange) -> VpnRange,
     ) {
         let (number, ranges) = self.locked;
-        assert_eq!(number, space.tlb.id(), "a guard of another space");
+        assert_eq!(number, space.entries.tlb.id(), "a guard of another space");
         let covered = range.is_empty() || ranges.iter().any(|&held| of(held).covers(range));
         assert!(covered, "{range:?} is touched, but the guard holds {ranges:?}");
     }

@@ -24,7 +24,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Whether entries of a mapping in the range may be those of the mappings that it replaces. Called with
     /// the range locked to read.
     pub(in crate::space) fn is_any_busy(&self, range: VpnRange) -> bool {
-        if !self.tlb.is_flush_pending() {
+        if !self.entries.tlb.is_flush_pending() {
             return false;
         }
         let reading = self.vm.rcu.read();

@@ -9,9 +9,13 @@
 //! | `split` | huge leaves that a range cuts |
 //! | `pool` | entries of the reserved pool: what is set aside for them, and how they are emptied |
 //! | `parallel_zap` | clearing the leaves of large ranges by several CPUs |
+//! | `entries` | what an edit of entries needs of a space |
 //! | `zap` | editing entries: flush, then free; freeing empty tables |
+//! | `zap_leaves` | clearing the leaves of a range, as a value |
+//! | `change` | changes of a part of a mapping, and what a refused one leaves |
 
 mod change;
+pub(super) mod entries;
 mod guard;
 mod limits;
 mod lookup;
@@ -22,6 +26,7 @@ mod split;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod zap;
+mod zap_leaves;
 
 pub use guard::{Held, PublishedGuard, RangeGuard, RangeReadGuard};
 pub(in crate::space) use parallel_zap::part_pages;

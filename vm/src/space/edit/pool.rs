@@ -6,21 +6,14 @@ use crate::space::{AddressSpace, Counter, Error};
 use crate::table::{LockedTable, SlotRun, detach_tables, sweep_table, sweep_tables};
 use crate::tlb::Gather;
 use crate::units::{Vpn, VpnRange};
-use crate::vma::PoolBacking;
+use crate::vma::HugetlbBacking;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// The entries of a run, above the last level, are about to be cleared, their table locked: what was set
-    /// aside for them is given up. Returns the number of private leaves of the reserved pool among them.
-    #[inline(always)]
-    pub(in crate::space) fn leave_pool(&self, run: &mut SlotRun<'_, '_, M>) -> u64 {
-        if self.may_have_pool() { leave_pool(run) } else { 0 }
-    }
-
     /// Frees tables that cover only pages of `range`, where nothing is mapped and no writer but the caller
     /// is: huge leaves take their places.
     pub(in crate::space) fn free_tables_in(&self, held: Held<'_>, range: VpnRange) {
         self.gather(held, range, |gather| {
-            detach_tables(&self.table, range, range, |table, covered| {
+            detach_tables(&self.entries.table, range, range, |table, covered| {
                 self.vm.count(Counter::TableFree);
                 gather.table(table, covered);
             });
@@ -39,7 +32,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         &self,
         held: Held<'_>,
         part: VpnRange,
-        pool: PoolBacking,
+        pool: HugetlbBacking,
     ) -> Result<(), Error> {
         let unit = pool.size.pages();
         if !part.start.0.is_multiple_of(unit) {
@@ -58,19 +51,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 gather.flush_now();
                 end
             };
-            sweep_tables(&self.table, range, each, || true);
+            sweep_tables(&self.entries.table, range, each, || true);
         });
         Ok(())
     }
 }
 
-#[cold]
-#[inline(never)]
-fn leave_pool<M: Machine>(run: &mut SlotRun<'_, '_, M>) -> u64 {
-    run.leave_pool()
-}
-
-fn drop_leaves<M: Machine>(run: &mut SlotRun<'_, '_, M>, pool: PoolBacking, gather: &mut Gather<'_, '_, M>) {
+fn drop_leaves<M: Machine>(
+    run: &mut SlotRun<'_, '_, M>,
+    pool: HugetlbBacking,
+    gather: &mut Gather<'_, '_, M>,
+) {
     if run.table.level() != pool.size.level() {
         return;
     }

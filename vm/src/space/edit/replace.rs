@@ -18,7 +18,7 @@ use crate::space::AddressSpace;
 use crate::space::Error;
 use crate::space::vm::Reserve;
 use crate::units::{Vpn, VpnRange};
-use crate::vma::{BackingId, Vma, VmaAttributes, VmaState};
+use crate::vma::{BackingWord, Vma, VmaAttributes, VmaState};
 use core::cell::Cell;
 
 /// The most mappings that one decision depends on: a mapping and its two neighbours, or both ends of a range.
@@ -84,7 +84,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
 
     /// The mapping's attributes, which stay the same until this edit is done.
     fn keep(&self, vma: &Vma<M::Cpu>) -> VmaAttributes {
-        if vma.is_private_anonymous() && vma.anon().is_none() && vma.freeze() {
+        if vma.is_private() && vma.anon().is_none() && vma.freeze() {
             self.note_frozen(vma.range().start);
         }
         // Read now: it may have got its identity just before it froze.
@@ -177,11 +177,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Takes the pages of a mapping that are no longer mapped away from its backing.
-    pub(in crate::space) fn release_backing(&self, backing: Option<BackingId>, pages: VpnRange) {
-        if let Some(backing) = backing
+    pub(in crate::space) fn release_backing(&self, backing: BackingWord, pages: VpnRange) {
+        if let Some(object) = backing.object()
             && !pages.is_empty()
         {
-            self.vm.count_unmapped(backing, pages.len());
+            self.vm.count_unmapped(object, pages.len());
         }
     }
 }

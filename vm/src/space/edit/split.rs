@@ -23,8 +23,10 @@ use crate::frame::{Priority, TableFrame};
 use crate::machine::{Entry, Machine};
 use crate::space::fault::Prepared;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{LockedTable, SplitLeaf, level_to_split, split_at, tables_to_split, walk};
-use crate::units::{Level, Vpn, VpnRange};
+use crate::table::{
+    AtCut, LeafClass, LockedTable, SplitLeaf, level_to_split, split_at, tables_to_split, walk,
+};
+use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::pages_of;
 
 /// Tables for the leaves that a range cuts at its ends.
@@ -53,7 +55,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         held: Held<'_>,
         range: VpnRange,
     ) -> Result<Option<SplitReserve<'v, M>>, Error> {
-        if !self.may_have_huge_leaves() {
+        if !self.entries.may_have_huge_leaves() {
             return Ok(None);
         }
         self.reserve_both_ends(held, range).map(Some)
@@ -82,7 +84,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     fn reserve_end(&self, page: Vpn) -> Result<EndReserve<'v, M>, Error> {
         let mut reserve = EndReserve::EMPTY;
-        let nr = level_to_split(&self.table, page).map_or(0, |level| tables_to_split(level, page));
+        let nr = level_to_split(&self.entries.table, page).map_or(0, |level| tables_to_split(level, page));
         for table in reserve.0.iter_mut().take(nr) {
             *table = Some(self.alloc_table()?);
         }
@@ -118,7 +120,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[cold]
     fn split_end(&self, page: Vpn, EndReserve(mut tables): EndReserve<'v, M>) {
         let next = || tables.iter_mut().find_map(Option::take);
-        let has_split = split_at(&self.table, page, next, |table, slot, pages, frame| {
+        let has_split = split_at(&self.entries.table, page, next, |table, slot, pages, frame| {
             self.split_one(table, slot, pages, frame);
         });
         debug_assert!(has_split, "no table was put aside for a split at {page:?}");
@@ -130,7 +132,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// [`Error::NoMemory`]; leaves may have been split.
     #[inline]
     pub(in crate::space) fn split_ends_shared(&self, held: Held<'_>, range: VpnRange) -> Result<(), Error> {
-        if !self.may_have_huge_leaves() {
+        if !self.entries.may_have_huge_leaves() {
             return Ok(());
         }
         held.assert_covers(self, range);
@@ -148,7 +150,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         held: Held<'_>,
         range: VpnRange,
     ) -> Result<(), Error> {
-        if !self.may_have_huge_leaves() {
+        if !self.entries.may_have_huge_leaves() {
             return Ok(());
         }
         held.assert_covers(self, range);
@@ -160,8 +162,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[cold]
     fn is_huge_zero_at(&self, page: Vpn) -> bool {
         let reading = self.vm.rcu.read();
-        let found = walk(&self.table, page, Level::Pte, &reading);
-        let is_zero = |leaf| self.table.is_huge_zero(leaf, found.table.level());
+        let found = walk(&self.entries.table, page, Level::Pte, &reading);
+        let is_zero = |leaf| self.entries.table.is_huge_zero(leaf, found.table.level());
         matches!(found.entry(), Entry::Leaf(leaf) if is_zero(leaf)) && !mutant!("madvise.free-splits-zeros")
     }
 
@@ -170,7 +172,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let mut table = None;
         loop {
             let has_split = split_at(
-                &self.table,
+                &self.entries.table,
                 page,
                 || table.take(),
                 |table, slot, pages, frame| {
@@ -192,9 +194,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         page: Vpn,
         prepared: &mut Prepared<'v, M>,
     ) {
-        let order = table.level().leaf_size().map(crate::units::PageSize::order);
-        if let Some((order, frame)) = order.zip(prepared.take_table()) {
-            self.split_one(table, slot, pages_of(order, page), Some(frame));
+        if let Some(frame) = prepared.take_table() {
+            self.split_one(table, slot, pages_of(order_of(table), page), Some(frame));
         }
     }
 
@@ -209,7 +210,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) {
         let vm = self.vm;
         let cached = translations_of(table, slot, pages);
-        let flush = || vm.shootdown.flush(vm.machine, &self.tlb, cached);
+        let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, cached);
         let split = frame.map(|frame| table.split_leaf(slot, frame, flush));
         let Some(Ok(SplitLeaf { last: leaf, has_split_block })) = split else {
             return self.drop_object_leaf(table, slot, pages, split.and_then(Result::err));
@@ -220,8 +221,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             if has_split_block {
                 vm.count(Counter::ThpSplitPage);
             }
-            self.count_huge_gone(1);
-        } else if self.table.is_huge_zero(leaf, table.level()) {
+            vm.count_leaf_gone(LeafClass::Anon { hugetlb: false }, order_of(table));
+        } else if self.entries.table.is_huge_zero(leaf, table.level()) {
             vm.count(Counter::ThpSplitPmd);
         }
     }
@@ -239,30 +240,27 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) {
         let vm = self.vm;
         let one = VpnRange::new(pages.start, pages.start.add(1));
-        let flush = || vm.shootdown.flush(vm.machine, &self.tlb, one);
-        if !table.drop_object_leaf(slot, pages, flush) {
+        let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, one);
+        let is_objects = table.leaf(slot).is_some_and(|(_, class)| class.at_cut() == AtCut::Clear);
+        let flush = || {
+            if !mutant!("shared-thp.flush-skipped") {
+                flush()
+            }
+        };
+        if !is_objects || !table.clear_leaf_now(slot, flush) {
             return;
         }
         vm.counters.count_each([Counter::TlbFlush, Counter::ThpSplitPmd]);
-        self.count_shared_huge_gone(1);
+        vm.count_leaf_gone(LeafClass::Object { hugetlb: false }, order_of(table));
         if frame.is_some_and(|frame| table.link(slot, frame).is_ok()) {
             vm.count(Counter::TableAlloc);
         }
     }
+}
 
-    /// Counts leaves of objects' folios as gone.
-    pub(in crate::space) fn count_shared_huge_gone(&self, nr: u64) {
-        if nr > 0 {
-            self.vm.count_many(Counter::NrShmemPmdMapped, nr.wrapping_neg());
-        }
-    }
-
-    /// Counts huge pages as gone.
-    pub(in crate::space) fn count_huge_gone(&self, nr: u64) {
-        if nr > 0 {
-            self.vm.count_many(Counter::NrAnonTransparentHugepages, nr.wrapping_neg());
-        }
-    }
+/// The order of the folios that leaves of a table map.
+fn order_of<M: Machine>(table: &LockedTable<'_, M>) -> Order {
+    table.level().leaf_size().map_or(Order::BASE, PageSize::order)
 }
 
 /// Which pages a flush names, so that TLBs forget the leaf in `slot`, which maps `pages`: one of them, as a

@@ -1,48 +1,27 @@
 //! One attempt to resolve a page fault (protocol P1).
 //!
 //! ```text
-//!   find the mapping ─► check rights ─► walk to the entry ─► decide ─► prepare a frame
-//!        RCU                            link absent tables                   │
-//!                                                                            ▼
-//!   done ◄─ install ◄─ mapping still valid? ◄─ entry as seen? ◄─ attached? ◄─ lock the table
+//!   find the mapping ─► check rights ─► walk to the entry ─► decide ─► prepare ─► lock_and_confirm ─► apply
 //! ```
 //!
-//! The steps take a [`Proof`] of why the mapping may be trusted; there is no second copy of them. Everything
-//! before the lock reads under RCU and can be thrown away. Under the lock of the table page three questions
-//! decide: is the table still attached (P5), is the entry unchanged, is the mapping still valid (P2).
-//! From then on the table's lock keeps the table in the tree, so the read section may end before a
-//! flush is waited for. If another CPU changed the entry meanwhile, the attempt gives up; the next one looks
-//! at the entry that is there now, which may allow the access.
-//!
-//! Linking a table is an installation like any other (P4): the parent's lock, attached, still valid.
-//!
-//! In the read section nothing sleeps or waits for memory: lack of free memory ends the attempt with
-//! [`Fallback::NoMemory`], and the frame prepared so far stays in [`Prepared`] for the next one.
-//!
-//! The proofs:
-//!
-//! | proof | lock held | how a mapping is found | still valid, under the table's lock |
-//! |---|---|---|---|
-//! | [`Locked`] | the space's lock, shared: no writer replaces mappings | in the index | it is not busy |
-//! | [`Speculated`] | nothing | in the index, under RCU | it is live, or a live one says the same |
-//!
-//! A writer marks a mapping stale before it edits entries under the tables' locks. So a fault that asks under
-//! the lock of the table either sees the mark, or installs its entry before the writer takes that lock,
-//! and the writer sees the entry. A mapping that is found busy under the space's lock is made live when its
-//! publisher has flushed (P3).
+//! A base page of anonymous memory, whose table is there, takes the short way, in this function alone. Every
+//! other attempt is [`any`](super::any): the same steps, for each source and size.
 
-use super::huge::{HugeOwner, HugeUse};
-use super::huge_zero::map_known_huge_zero;
-use super::install::{Decision, FaultInputs, Install, decide, decide_unshare};
-use super::prepare::Prepared;
+use super::any::attempt_any;
+use super::confirm::Questions;
+use super::decide::{Decision, FaultInputs, Goal, decide};
+use super::known_zero::map_known_huge_zero;
+use super::prepared::Prepared;
 pub use super::proof::{Locked, Proof, Speculated};
+use super::source::Source;
 use super::{Fallback, Fault};
-use crate::machine::{Cpu, Entry, Format, Machine, Marker};
+use crate::frame::Base;
+use crate::machine::{Cpu, Entry, Format, Machine};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
 use crate::sync::{PreemptGuard, PreemptOff, ReadGuard};
-use crate::table::{EntryRef, LockedTable, walk_cached, walk_on};
-use crate::units::{Access, Level, PageSize, Rights, Vpn, VpnRange};
+use crate::table::walk_cached;
+use crate::units::{Access, Level, Pfn, Rights, Vpn, VpnRange};
 use crate::vma::{AnonId, Vma, reusable_anon};
 
 /// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
@@ -56,7 +35,83 @@ pub fn attempt<'v, M: Machine, P: Proof<M>>(
     proof: &P,
     prepared: &mut Prepared<'v, M>,
 ) -> Result<(), Fallback> {
-    attempt_with(space, fault, (fault.access.needs(), HugeUse::Whole), proof, prepared, decide)
+    match attempt_short(space, fault, proof, prepared) {
+        Ok(()) => Ok(()),
+        Err(NotShort::GaveUp(reason)) => Err(reason),
+        Err(NotShort::Unusual) => {
+            attempt_any(space, fault, (fault.access.needs(), Goal::Access), proof, prepared)
+        }
+    }
+}
+
+/// How the short way ends otherwise.
+enum NotShort {
+    /// The attempt has given up.
+    GaveUp(Fallback),
+    /// It is not for this fault.
+    Unusual,
+}
+
+impl From<Fallback> for NotShort {
+    #[inline(always)]
+    fn from(reason: Fallback) -> Self {
+        Self::GaveUp(reason)
+    }
+}
+
+/// The short way: a base page of anonymous memory, whose table is there.
+#[inline(always)]
+fn attempt_short<'v, M: Machine, P: Proof<M>>(
+    space: &AddressSpace<'v, M>,
+    fault: Fault,
+    proof: &P,
+    prepared: &mut Prepared<'v, M>,
+) -> Result<(), NotShort> {
+    let vm = space.vm;
+    let reading = vm.rcu.read();
+    let page = fault.addr.vpn();
+    let vma = space.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
+    if !vma.rights().contains(fault.access.needs()) {
+        return Err(Fallback::VmaAccess.into());
+    }
+    let entry = walk_cached(&space.entries.table, page, &reading);
+    if entry.table.level() != Level::Pte || !vma.is_anonymous() {
+        let is_done = map_known_huge_zero(space, vma, fault, &entry, &reading);
+        return if is_done { Ok(()) } else { Err(NotShort::Unusual) };
+    }
+    let context = FaultContext { space, vma, page, proof, reading: &reading };
+    let decision = decide(entry.entry(), context.own_inputs(fault.access), Goal::Access);
+    match decision {
+        Decision::MapFrame | Decision::ReplaceZeroPage => {
+            prepared.set_placement(vma, page);
+            if prepared.lacks_frame() {
+                if decision == Decision::MapFrame && !vm.huge_sizes.is_never() {
+                    return Err(NotShort::Unusual);
+                }
+                prepared.allocate_frame()?;
+            }
+        }
+        Decision::AllowWrite(_) => context.prepare_copy(entry.entry(), prepared)?,
+        Decision::MapZeroPage | Decision::Allow(_) => {}
+        Decision::Nothing => {
+            space.forget_refusal(page, &reading);
+            return Ok(());
+        }
+        other => return Err(why_not(other).into()),
+    }
+    let asked = (Source::Anonymous, Questions::of::<M>(decision, Source::Anonymous));
+    let confirmed = context.lock_and_confirm(&entry, Base, asked, fault.access, prepared)?;
+    if decision == Decision::MapZeroPage {
+        vm.counters.count_here(Counter::ZeroPageMapped, &reading);
+    }
+    drop(reading);
+    confirmed.apply(decision, prepared)?;
+    if M::Format::REMEMBERS_REFUSALS
+        && let Decision::Allow(_) | Decision::AllowWrite(_) = decision
+    {
+        space.forget_refusal(page, &PreemptGuard::new());
+    }
+    Ok(())
 }
 
 /// Tries once to make the page of `fault` one that may be pinned for its access: a page of private memory
@@ -72,94 +127,87 @@ pub fn unshare<'v, M: Machine, P: Proof<M>>(
     proof: &P,
     prepared: &mut Prepared<'v, M>,
 ) -> Result<(), Fallback> {
-    attempt_with(space, fault, (needs, HugeUse::Split), proof, prepared, decide_unshare)
+    attempt_any(space, fault, (needs, Goal::Pin), proof, prepared)
 }
 
-#[inline(always)]
-fn attempt_with<'v, M: Machine, P: Proof<M>>(
-    space: &AddressSpace<'v, M>,
-    fault: Fault,
-    (needs, huge): (Rights, HugeUse),
-    proof: &P,
-    prepared: &mut Prepared<'v, M>,
-    decide: impl Fn(Entry, FaultInputs) -> Decision,
-) -> Result<(), Fallback> {
-    let vm = space.vm;
-    let reading = vm.rcu.read();
-    let page = fault.addr.vpn();
-    let vma = space.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
-    let rights = vma.rights();
-    if !rights.contains(needs) {
-        return Err(Fallback::VmaAccess);
-    }
-    let context = FaultContext { space, vma, page, proof, reading: &reading };
-    let entry = match context.walk(fault.access, huge, prepared) {
-        Err(ended) => return ended,
-        Ok(Walked::Base(entry)) => entry,
-        Ok(Walked::Huge(entry, HugeOwner::Zero)) => {
-            let step = context.at_huge_zero(&entry, fault, huge, prepared, decide)?;
-            let slot = entry.slot;
-            drop(reading);
-            return space.finish_at_huge_zero(step, (slot, page), huge, prepared);
-        }
-        Ok(Walked::Huge(entry, _)) => {
-            let step = context.use_huge(&entry, fault, huge, prepared, decide)?;
-            let slot = entry.slot;
-            drop(reading);
-            return space.finish_at_huge(step, (slot, page), prepared);
-        }
-        Ok(Walked::Pool(entry, size)) => {
-            let step = context.at_pool(&entry, size, (fault.access, huge), prepared)?;
-            let slot = entry.slot;
-            drop(reading);
-            return space.finish_at_pool(step, (slot, page), prepared);
-        }
-    };
-    let decision = decide(entry.entry(), context.inputs(fault.access));
+/// Why an attempt gives up with such a decision.
+pub(super) const fn why_not(decision: Decision) -> Fallback {
     match decision {
-        Decision::Nothing => {
-            space.forget_refusal(page, &reading);
-            return Ok(());
+        Decision::WaitForZap => Fallback::EntryPending,
+        Decision::Lost => Fallback::PoolEmpty,
+        Decision::Wait => Fallback::EntryBusy,
+        _ => Fallback::VmaNotSupported,
+    }
+}
+
+/// The common data of the steps of one attempt.
+pub(super) struct FaultContext<'a, 's, 'v, M: Machine, P> {
+    pub(super) space: &'s AddressSpace<'v, M>,
+    pub(super) vma: &'a Vma<M::Cpu>,
+    pub(super) page: Vpn,
+    pub(super) proof: &'a P,
+    pub(super) reading: &'a ReadGuard<'a, M::Cpu>,
+}
+
+impl<M: Machine, P> Clone for FaultContext<'_, '_, '_, M, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine, P> Copy for FaultContext<'_, '_, '_, M, P> {}
+
+impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
+    /// The inputs of the decision about an entry of anonymous memory of a base page.
+    #[inline(always)]
+    fn own_inputs(&self, access: Access) -> FaultInputs {
+        FaultInputs {
+            is_anonymous: true,
+            has_object: false,
+            is_private: true,
+            rights: self.vma.rights(),
+            access,
+            zero: self.space.vm.memory.zero_frame(),
         }
-        Decision::Wait => return Err(Fallback::EntryBusy),
-        Decision::WaitForZap => return Err(Fallback::EntryPending),
-        Decision::Refuse => return Err(Fallback::VmaNotSupported),
-        Decision::MapFrame | Decision::ReplaceZeroPage => {
-            prepared.set_placement(vma, page);
-            if prepared.lacks_frame() {
-                let is_first_store = decision == Decision::MapFrame && fault.access == Access::Write;
-                if !vm.huge_sizes.is_never()
-                    && is_first_store
-                    && context.install_block(entry.again(), prepared)?
-                {
-                    return Ok(());
-                }
-                prepared.allocate_frame()?;
-            }
+    }
+
+    /// The inputs of the decision.
+    #[inline(always)]
+    pub(super) fn inputs(&self, access: Access, zero: Pfn) -> FaultInputs {
+        FaultInputs {
+            is_anonymous: self.vma.is_anonymous(),
+            has_object: !self.vma.is_anonymous() && self.vma.backing().object().is_some(),
+            is_private: self.vma.is_private(),
+            rights: self.vma.rights(),
+            access,
+            zero,
         }
-        Decision::MapBacking => prepared.find_backing(vma, page, &reading)?,
-        Decision::AllowWrite(_) => prepared.prepare_copy(vma, page, entry.entry())?,
-        Decision::MapZeroPage | Decision::Allow(_) => {}
     }
-    let table = context.lock(&entry, decision, prepared)?;
-    if decision == Decision::MapZeroPage {
-        vm.counters.count_here(Counter::ZeroPageMapped, &reading);
+
+    #[inline(always)]
+    pub(super) fn confirm(&self) -> Result<&Vma<M::Cpu>, Fallback> {
+        self.proof.confirm(self.space, self.vma, self.page, self.reading).ok_or(Fallback::VmaChanged)
     }
-    let slot = entry.slot;
-    drop(reading);
-    Install { space, table, slot, page, access: fault.access, rights }.apply(decision, prepared)?;
-    if M::Format::REMEMBERS_REFUSALS
-        && let Decision::Allow(_) | Decision::AllowWrite(_) = decision
-    {
-        space.forget_refusal(page, &PreemptGuard::new());
+
+    /// By value, so that the context lies in memory only here.
+    ///
+    /// Allocates a frame to copy that of `entry` into, if a write to it may have to copy; and if the last
+    /// attempt found that it has to.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn prepare_copy(self, entry: Entry, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+        let Entry::Leaf(leaf) = entry else { return Ok(()) };
+        let may_need_copy = !leaf.owned() || self.space.vm.memory.meta_of(leaf.pfn).may_need_copy();
+        if may_need_copy || prepared.wants_blank() {
+            prepared.set_placement(self.vma, self.page);
+            prepared.allocate_blank()?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Makes this CPU's TLB ask the tables again for a page whose entry allows an access that was refused.
-    /// Nothing where a refused access does that by itself. A thread that goes on on another CPU, which
-    /// remembers a refusal too, faults there once more.
     #[inline(always)]
     pub(super) fn forget_refusal(&self, page: Vpn, _preempt_off: &impl PreemptOff<M::Cpu>) {
         if M::Format::REMEMBERS_REFUSALS && !mutant!("fault.refusal-remembered") {
@@ -178,9 +226,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         unless_replaced(found, || self.vmas.find(reading, page))
     }
 
-    /// Gives the mapping an identity for its first private copy: a neighbour's where they could be merged one
-    /// day. `None` where the mapping was replaced or is frozen by a writer. Called under the lock of the
-    /// table that the copy goes into.
+    /// Gives the mapping an identity for its first private copy.
     #[cold]
     pub(super) fn assign_anon(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
         let attributes = vma.attributes();
@@ -193,8 +239,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 }
 
-/// The mapping that was found, or the one that is found now if that has been replaced meanwhile. Where none
-/// was found, none was cached, so there is nothing that could be out of date.
+/// The mapping that was found, or the one that is found now if that has been replaced meanwhile.
 #[inline(always)]
 pub(super) fn unless_replaced<'g, C: Cpu>(
     found: Option<&'g Vma<C>>,
@@ -203,158 +248,5 @@ pub(super) fn unless_replaced<'g, C: Cpu>(
     match found {
         Some(vma) if !vma.is_live() => now(),
         found => found,
-    }
-}
-
-/// The common data of the steps of one attempt.
-pub(super) struct FaultContext<'a, 's, 'v, M: Machine, P> {
-    pub(super) space: &'s AddressSpace<'v, M>,
-    pub(super) vma: &'a Vma<M::Cpu>,
-    pub(super) page: Vpn,
-    proof: &'a P,
-    pub(super) reading: &'a ReadGuard<'a, M::Cpu>,
-}
-
-impl<M: Machine, P> Clone for FaultContext<'_, '_, '_, M, P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<M: Machine, P> Copy for FaultContext<'_, '_, '_, M, P> {}
-
-/// Where a fault's walk has ended.
-enum Walked<'a, 's, M: Machine> {
-    /// At the entry of a base page.
-    Base(EntryRef<'a, 's, M>),
-    /// At a huge leaf.
-    Huge(EntryRef<'a, 's, M>, HugeOwner),
-    /// At the entry of a page of the reserved pool, of this size.
-    Pool(EntryRef<'a, 's, M>, PageSize),
-}
-
-impl<'a, 's, 'v, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
-    /// The inputs of the decision.
-    #[inline(always)]
-    pub(super) fn inputs(&self, access: Access) -> FaultInputs {
-        FaultInputs {
-            private_anonymous: self.vma.is_private_anonymous(),
-            rights: self.vma.rights(),
-            access,
-            zero: self.space.vm.memory.zero_frame(),
-        }
-    }
-
-    /// Walks to the entry of the page, linking the tables that are absent.
-    ///
-    /// # Errors
-    /// How the attempt has ended: done, where a huge page was installed that allows the access.
-    #[inline(always)]
-    fn walk(
-        &self,
-        access: Access,
-        huge: HugeUse,
-        prepared: &mut Prepared<'v, M>,
-    ) -> Result<Walked<'a, 's, M>, Result<(), Fallback>> {
-        let mut entry = walk_cached(&self.space.table, self.page, self.reading);
-        while entry.table.level() != Level::Pte {
-            let is_load = access != Access::Write && huge == HugeUse::Whole;
-            if is_load
-                && entry.entry() == Entry::Absent
-                && map_known_huge_zero(self.space, self.vma, self.page, &entry.table, self.reading)
-            {
-                return Err(Ok(()));
-            }
-            if let Some(size) = self.vma.pool_size()
-                && entry.table.level() == size.level()
-            {
-                return Ok(Walked::Pool(entry, size));
-            }
-            match entry.entry() {
-                Entry::Absent => {}
-                Entry::Marker(Marker::Busy) | Entry::Table(_) => return Err(Err(Fallback::EntryBusy)),
-                Entry::Marker(Marker::PendingFree(_)) => return Err(Err(Fallback::EntryPending)),
-                Entry::Leaf(leaf) if leaf.owned() => return Ok(Walked::Huge(entry, HugeOwner::Block)),
-                Entry::Leaf(leaf) if self.space.table.is_huge_zero(leaf, entry.table.level()) => {
-                    return Ok(Walked::Huge(entry, HugeOwner::Zero));
-                }
-                Entry::Leaf(_) if self.vma.is_given() => return Ok(Walked::Huge(entry, HugeOwner::Nothing)),
-                // Another huge leaf, or a marker of another version or mapping: no walk ends below it.
-                Entry::Leaf(_) | Entry::Marker(_) => return Err(Err(Fallback::VmaNotSupported)),
-            }
-            self.link_table(&entry, access, huge, prepared)?;
-            entry = walk_on(entry.table, self.page, Level::Pte, self.reading);
-        }
-        Ok(Walked::Base(entry))
-    }
-
-    /// Links an empty table where the walk found none (P4: an installation, under the parent's lock), or
-    /// installs a huge page. By value, so that the context lies in memory only here.
-    ///
-    /// # Errors
-    /// How the attempt has ended: done, where a huge page was installed.
-    #[cold]
-    #[inline(never)]
-    fn link_table(
-        self,
-        entry: &EntryRef<'_, 's, M>,
-        access: Access,
-        huge: HugeUse,
-        prepared: &mut Prepared<'v, M>,
-    ) -> Result<(), Result<(), Fallback>> {
-        let is_shared = self.vma.backing().is_some() && self.space.vm.shared_huge.is_ever();
-        if is_shared && self.install_shared_huge(entry, (access, huge), prepared).map_err(Err)? {
-            return Err(Ok(()));
-        }
-        if huge == HugeUse::Whole && self.install_huge(entry, access, prepared).map_err(Err)? {
-            return Err(Ok(()));
-        }
-        prepared.allocate_table().map_err(Err)?;
-        let mut parent = entry.table.lock().ok_or(Err(Fallback::PmdChanged))?;
-        if parent.read(entry.slot) == entry.word {
-            self.confirm().map_err(Err)?;
-            if let Some(table) = prepared.take_table() {
-                // Refused: the slot is not absent, which the walk finds out.
-                if parent.link(entry.slot, table).is_ok() {
-                    self.space.vm.count(Counter::TableAlloc);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Locks the table and asks the three questions.
-    #[inline(always)]
-    pub(super) fn lock(
-        &self,
-        entry: &EntryRef<'_, 's, M>,
-        decision: Decision,
-        prepared: &Prepared<'v, M>,
-    ) -> Result<LockedTable<'s, M>, Fallback> {
-        let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
-        if !mutant!("fault.entry-not-rechecked") && table.read(entry.slot) != entry.word {
-            return Err(Fallback::EntryBusy);
-        }
-        let vma = self.confirm()?;
-        let takes_frame =
-            matches!(decision, Decision::MapFrame | Decision::ReplaceZeroPage | Decision::AllowWrite(_));
-        let waits_for_fork =
-            takes_frame || mutant!("fault.read-waits-for-fork") && decision == Decision::MapZeroPage;
-        if waits_for_fork && self.space.fork.is_behind(self.page) {
-            return Err(Fallback::Forking);
-        }
-        if takes_frame && vma.anon().is_none() {
-            self.space.assign_anon(vma, self.reading).ok_or(Fallback::VmaChanged)?;
-        }
-        // P12: the frame may have left the object since the lookup.
-        if decision == Decision::MapBacking && !prepared.is_backing_current(vma, self.page, self.reading) {
-            return Err(Fallback::VmaChanged);
-        }
-        Ok(table)
-    }
-
-    #[inline(always)]
-    pub(super) fn confirm(&self) -> Result<&Vma<M::Cpu>, Fallback> {
-        self.proof.confirm(self.space, self.vma, self.page, self.reading).ok_or(Fallback::VmaChanged)
     }
 }

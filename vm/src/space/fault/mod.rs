@@ -3,19 +3,17 @@
 //! | file | step |
 //! |---|---|
 //! | `mod` | the entry: an attempt without the space's lock, then attempts with it |
-//! | `attempt` | one attempt: the steps in their order |
+//! | `attempt` | one attempt: the short way, of a base page of anonymous memory |
+//! | `known_zero` | the short way of a load that maps the huge zero page |
+//! | `any` | an attempt for any source and size |
 //! | `rounds` | attempts under the lock, one after another, and what ends them |
 //! | `proof` | why the mapping that an attempt has found may be trusted |
-//! | `prepare` | frames and tables that are allocated before the lock, and kept from attempt to attempt |
-//! | `prepare_block` | the same for blocks of frames |
-//! | `prepare_shared_huge` | the same for a huge page of shared memory |
-//! | `prepare_pool` | what is prepared for a mapping of the reserved pool |
-//! | `huge` | huge pages: installing one, and what is done at a huge leaf |
-//! | `shared_huge` | huge pages of shared memory: mapping the object's, or giving it one |
-//! | `sizes` | sizes between a base page and a huge page: installing a block of frames |
-//! | `huge_zero` | the huge zero page: mapping it, and what is done at a leaf of it |
-//! | `pool` | the reserved pool: installing one of its pages, and what is done at one |
-//! | `install` | how to change the entry, a pure function; its write, under the table's lock |
+//! | `source` | what the pages of a mapping are filled from |
+//! | `decide` | how to change the entry: a pure function |
+//! | `prepared` | what is prepared before the lock, and kept from attempt to attempt |
+//! | `bring` | what is waited for, with no lock held |
+//! | `confirm` | the questions of an edit, under the table's lock |
+//! | `apply` | the write |
 //! | `result` | the results of a fault |
 //!
 //! [`AddressSpace::fault`] speculates first: an attempt with the proof `Speculated`, which takes no lock that
@@ -23,20 +21,18 @@
 //! proof `Locked`, which shares the space's lock; frames that speculation had prepared are used there. Only
 //! the locked path may report an error. docs/design/fault.md has the protocol with its drawing.
 
+mod any;
+mod apply;
 mod attempt;
-mod huge;
-mod huge_zero;
-mod install;
-mod pool;
-mod prepare;
-mod prepare_block;
-mod prepare_pool;
-mod prepare_shared_huge;
+mod bring;
+mod confirm;
+mod decide;
+mod known_zero;
+mod prepared;
 mod proof;
 mod result;
 mod rounds;
-mod shared_huge;
-mod sizes;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -45,10 +41,12 @@ pub use result::{Fallback, FaultError, Outcome};
 use super::counters::Counter;
 use super::{AddressSpace, RangeReadGuard, Vm};
 use crate::machine::{Cpu, Machine};
+use crate::sync::atomic::Ordering::*;
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
+use crate::vma::HugeRefusal;
 
 pub(super) use attempt::{Locked, Proof, Speculated, attempt, unshare};
-pub(super) use prepare::Prepared;
+pub(super) use prepared::Prepared;
 
 /// A page fault, as the hardware reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +81,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let vm = self.vm;
         let mut prepared = Prepared::new(vm);
         // What is zeroed early is zeroed for nothing where a frame is copied, or a block installed.
-        if fault.access == Access::Write && !self.fork.allocates_late() {
+        if fault.access == Access::Write && !self.entries.fork.allocates_late() {
             prepared.allocate_early();
         }
         let (outcome, first) = match self.path {
@@ -161,7 +159,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if !reason.is_unprepared() {
             M::Cpu::relax();
         }
-        self.prepare_huge(prepared);
+        self.bring(prepared);
         attempt(self, fault, &Speculated, prepared)
     }
 
@@ -197,6 +195,19 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.until_resolved((fault.addr.vpn(), "fault"), prepared, first, |prepared, after_writers| {
             self.attempt_locked(fault, prepared, after_writers)
         })
+    }
+}
+
+impl<M: Machine> AddressSpace<'_, M> {
+    /// Refuses huge pages to the faults of this space from now on, or allows them again; huge pages that are
+    /// there stay. A fork inherits that. (Linux: `prctl(PR_SET_THP_DISABLE)`.)
+    pub fn refuse_huge_pages(&self, refusal: HugeRefusal) {
+        self.huge_refusal.store(refusal as u64, Relaxed);
+    }
+
+    /// Whether huge pages are refused to the faults of this space.
+    pub fn huge_refusal(&self) -> HugeRefusal {
+        HugeRefusal::from_bits(self.huge_refusal.load(Relaxed))
     }
 }
 

@@ -45,7 +45,7 @@ pub enum Fallback {
     /// The frame has to be copied, and none was prepared for that.
     CowUnprepared,
     /// A huge page, or a block of a size between, is wanted, and none was prepared for that.
-    HugeUnprepared,
+    Unprepared,
     /// A store to a huge page that others have too: the leaf was split, or no table was prepared for that. A
     /// base page is copied next.
     HugeShared,
@@ -66,7 +66,7 @@ impl Fallback {
         Fallback::NoMemory,
         Fallback::Forking,
         Fallback::CowUnprepared,
-        Fallback::HugeUnprepared,
+        Fallback::Unprepared,
         Fallback::HugeShared,
         Fallback::PoolEmpty,
     ];
@@ -76,17 +76,13 @@ impl Fallback {
     pub(super) const fn is_brief(self) -> bool {
         matches!(
             self,
-            Self::VmaChanged
-                | Self::EntryBusy
-                | Self::CowUnprepared
-                | Self::HugeUnprepared
-                | Self::HugeShared
+            Self::VmaChanged | Self::EntryBusy | Self::CowUnprepared | Self::Unprepared | Self::HugeShared
         )
     }
 
     /// Whether the next attempt needs more than this one had, and so has nothing to wait for.
     pub(super) const fn is_unprepared(self) -> bool {
-        matches!(self, Self::CowUnprepared | Self::HugeUnprepared | Self::HugeShared)
+        matches!(self, Self::CowUnprepared | Self::Unprepared | Self::HugeShared)
     }
 
     /// The counter of this reason.
@@ -102,7 +98,7 @@ impl Fallback {
             Fallback::NoMemory => Counter::SpfNoMemory,
             Fallback::Forking => Counter::SpfForking,
             Fallback::CowUnprepared => Counter::SpfCowUnprepared,
-            Fallback::HugeUnprepared => Counter::SpfHugeUnprepared,
+            Fallback::Unprepared => Counter::SpfUnprepared,
             Fallback::HugeShared => Counter::SpfHugeShared,
             Fallback::PoolEmpty => Counter::SpfPoolEmpty,
         }

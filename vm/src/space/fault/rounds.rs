@@ -68,7 +68,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ) -> Result<Progress, FaultError> {
         match reason {
             Fallback::VmaMissing | Fallback::VmaAccess | Fallback::VmaChanged
-                if !rounds.after_writers && self.is_edit_pending() =>
+                if !rounds.after_writers && self.entries.is_edit_pending() =>
             {
                 rounds.after_writers = true;
             }
@@ -88,16 +88,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
             Fallback::PoolEmpty => return Err(FaultError::PoolEmpty),
-            Fallback::HugeUnprepared => self.prepare_huge(prepared),
+            Fallback::Unprepared => self.bring(prepared),
             Fallback::CowUnprepared | Fallback::HugeShared => {}
             Fallback::VmaChanged | Fallback::PmdChanged | Fallback::EntryBusy => return Ok(Progress::None),
         }
         Ok(Progress::Own)
-    }
-
-    /// Whether the flush of an edit may not have ended whose mappings the caller has just met under the
-    /// space's lock. An edit that counts no more has ended since.
-    fn is_edit_pending(&self) -> bool {
-        !mutant!("fault.refused-before-flush") && self.tlb.is_flush_pending()
     }
 }

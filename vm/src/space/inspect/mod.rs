@@ -14,7 +14,7 @@ use core::ops::Range;
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The space's tables.
     pub fn page_table(&self) -> &PageTable<'v, M> {
-        &self.table
+        &self.entries.table
     }
 
     /// Recounts the index of mappings. Locks the space to read.
@@ -28,7 +28,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// The CPUs that translate through the space. Stale at once.
     pub fn cpus_racy(&self) -> CpuMask<<M::Cpu as Cpu>::CpuWords> {
-        self.tlb.cpus_racy()
+        self.entries.tlb.cpus_racy()
     }
 
     /// Visits the name and the addresses of each part of the space that lies in the space itself.
@@ -36,7 +36,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         visit("the space's fixed fields", extent(self));
         visit("the space's lock", extent(&self.lock));
         visit("the root of the space's index", extent(&self.vmas));
-        visit("the space's flush generations", extent(&self.tlb));
+        visit("the space's flush generations", extent(&self.entries.tlb));
         visit("the end of the space's heap", extent(&self.heap_end));
     }
 }

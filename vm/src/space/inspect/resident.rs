@@ -27,7 +27,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let (mut resident, mut rest) = (Resident::default(), range.intersect(self.layout.areas.user));
         while !rest.is_empty() {
             let reading = self.vm.rcu.read();
-            rest.start = count_resident(&self.table, rest, IN_SECTION, &mut resident, &reading);
+            rest.start = count_resident(&self.entries.table, rest, IN_SECTION, &mut resident, &reading);
         }
         resident
     }

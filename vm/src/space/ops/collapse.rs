@@ -158,12 +158,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// What maps the region. Takes no lock; stale at once.
     fn region_entry(&self, region: VpnRange) -> RegionEntry {
         let reading = self.vm.rcu.read();
-        let found = walk(&self.table, region.start, Level::Pmd, &reading);
+        let found = walk(&self.entries.table, region.start, Level::Pmd, &reading);
         match found.entry() {
             _ if found.table.level() != Level::Pmd => RegionEntry::Nothing,
             Entry::Leaf(leaf) if leaf.owned() => RegionEntry::Huge,
             Entry::Leaf(leaf)
-                if self.table.is_huge_zero(leaf, Level::Pmd) && !mutant!("collapse.zeros-refused") =>
+                if self.entries.table.is_huge_zero(leaf, Level::Pmd)
+                    && !mutant!("collapse.zeros-refused") =>
             {
                 RegionEntry::Huge
             }
@@ -200,8 +201,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = self.write(region);
         let vma = self.first_in(guard.held(), region).ok_or(CollapseRefusal::Mapping)?;
         self.check_mapping(&vma, region, requester)?;
-        self.note_huge_leaves();
-        let collapse = self.fork.begin_collapse(region);
+        self.entries.note_huge_leaves();
+        let collapse = self.entries.fork.begin_collapse(region);
         let guard = self.published(guard, region);
         let replaced = self.recount(region, limits).and_then(|()| {
             for _ in 0..ROUNDS {
@@ -288,7 +289,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let leaf = (self.node.birth(region.start), bits);
         let flush = || {
             vm.count(Counter::TlbFlush);
-            vm.shootdown.flush(vm.machine, &self.tlb, region);
+            vm.shootdown.flush(vm.machine, &self.entries.tlb, region);
         };
         let old = parent.replace_by_block(slot, child, folio, leaf, flush).ok_or(CollapseRefusal::Busy)?;
         drop(parent);
@@ -304,7 +305,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         edit: impl FnOnce(&mut LockedTable<'s, M>) -> R,
     ) -> Option<R> {
         let reading = self.vm.rcu.read();
-        let found = walk(&self.table, region.start, Level::Pte, &reading);
+        let found = walk(&self.entries.table, region.start, Level::Pte, &reading);
         let locked = if found.table.level() == Level::Pte { found.table.lock() } else { None };
         drop(reading);
         let mut table = locked?;
@@ -316,7 +317,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Locks the region's table of base pages, and the one above it.
     fn lock_region(&self, region: VpnRange) -> Option<LockedRegion<'_, M>> {
         let reading = self.vm.rcu.read();
-        let found = walk(&self.table, region.start, Level::Pmd, &reading);
+        let found = walk(&self.entries.table, region.start, Level::Pmd, &reading);
         let (slot, parent) = (found.slot, found.table.lock()?);
         drop(reading);
         let child = parent.child(slot)?.lock_below(&parent)?;

@@ -24,17 +24,17 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// freed.
     fn tear_down(&mut self) {
         if !self.runs_nowhere() && !mutant!("exit.lazy-cpus-kept") {
-            self.vm.shootdown.evict_lazy(self.vm.machine, &self.tlb, self.all_pages());
+            self.vm.shootdown.evict_lazy(self.vm.machine, &self.entries.tlb, self.all_pages());
         }
         if !self.runs_nowhere() && !mutant!("exit.loaded-space-freed") {
             // What the CPU translates through stays as it is, for good.
-            self.table.leak();
+            self.entries.table.leak();
             self.node.leak();
             panic!("a space ends while {:?} have it loaded", self.cpus_racy());
         }
         let all = self.all_pages();
         let guard = self.write_all();
-        let full = FullGather::new(&self.vm.memory, &self.vm.rcu, &self.tlb);
+        let full = FullGather::new(&self.vm.memory, &self.vm.rcu, &self.entries.tlb);
         self.clear_in_parallel(&guard, &full, all);
         self.clear_part(&full, all);
         let emptied = VmaEdit::new(self, &guard).replace(all, &[], all);
@@ -50,7 +50,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let mut rest = all;
         while let Some(vma) = self.first_in(guard.held(), rest) {
             rest = VpnRange::new(vma.range.end, all.end);
-            let part = part_pages(self.may_have_huge_leaves());
+            let part = part_pages(self.entries.may_have_huge_leaves());
             if vma.range.len() >= 2 * part {
                 self.clear_one(workers, full, vma.range, part);
             }
@@ -78,16 +78,12 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// still.
     fn clear_part(&self, full: &FullGather<'_, '_, M>, pages: VpnRange) {
         full.part(|part| {
-            sweep(&self.table, pages, |mut run: SlotRun<'_, '_, M>| {
+            sweep(&self.entries.table, pages, |mut run: SlotRun<'_, '_, M>| {
                 if run.table.level() == Level::Pte {
                     run.unhook_each(part, FullPart::if_shared, FullPart::add);
                 } else {
-                    let (of_pool, of_objects) = (self.leave_pool(&mut run), self.nr_of_objects(&mut run));
-                    let nr_frames = run.unhook_each(part, |_| IfShared::Add, FullPart::add);
-                    self.count_shared_huge_gone(of_objects);
-                    if !mutant!("exit.huge-uncounted") {
-                        self.count_huge_gone(nr_frames.saturating_sub(of_pool + of_objects));
-                    }
+                    self.vm.leave_entries(&mut run);
+                    run.unhook_each(part, |_| IfShared::Add, FullPart::add);
                 }
                 part.free();
             });

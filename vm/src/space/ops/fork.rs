@@ -12,16 +12,16 @@
 //! undoes nothing in the parent: it drops the child. docs/design/fork.md says why the child's memory is a
 //! consistent snapshot though threads of the parent go on.
 
-use crate::frame::TableFrame;
+use crate::frame::{Base, NotMappedAgain, TableFrame};
 use crate::machine::{Entry, Machine};
 use crate::space::edit::PublishedGuard;
 use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::{AddressSpace, Counter, Error, Held};
 use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::*;
-use crate::table::{EntryRef, LockedTable, Shared, TooManyMappings, UnlinkedTable, visit_next, walk};
+use crate::table::{EntryRef, LeafBits, LeafClass, LockedTable, UnlinkedTable, ZeroLeaf, visit_next, walk};
 use crate::tlb::Gather;
-use crate::units::{Level, Order, Vpn, VpnRange};
+use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, inherit, pages_of};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -50,10 +50,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         crate::sync::forget_value(&child);
         let guard = self.write_all();
         child.heap_end.store(self.heap_end.load(Relaxed), Relaxed);
-        child.fork.note_fork();
+        child.entries.fork.note_fork();
         child.refuse_huge_pages(self.huge_refusal());
         self.fork_mappings(guard.held(), &child)?;
-        let fork = self.fork.begin();
+        let fork = self.entries.fork.begin();
         let guard = self.published(guard, self.all_pages());
         let forked =
             self.fork_entries(&guard, &fork, &child).and_then(|pinned| self.copy_busy_to(&child, pinned));
@@ -61,7 +61,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         drop(fork);
         drop(guard);
         // The CPU that forks need not be the one that runs the child.
-        child.table.release_ownership();
+        child.entries.table.release_ownership();
         forked.map(|()| child)
     }
 
@@ -77,16 +77,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             if inherited.flags.contains(VmaFlags::HUGE_PAGE) {
                 child.note_huge_pages();
             }
-            if inherited.backing.is_some() {
+            if !inherited.is_anonymous() {
                 child.note_shared_huge_pages();
             }
-            if inherited.pool().is_some() {
-                child.note_pool();
+            if inherited.hugetlb().is_some() {
+                child.entries.note_huge_leaves();
             }
             child.adopt(inherited)?;
             // Frames that were given are mapped in the child from the start, as they are here.
-            if inherited.given().is_some() {
-                child.note_huge_leaves();
+            if inherited.pfn_mapping().is_some() {
+                child.entries.note_huge_leaves();
                 child.install_leaves(&inherited)?;
             }
         }
@@ -96,8 +96,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Adds a mapping to a space that only the caller knows.
     fn adopt(&self, attributes: VmaAttributes) -> Result<(), Error> {
         let backing = attributes.backing;
-        if let Some(backing) = backing {
-            self.vm.count_mapped(backing, attributes.range.len());
+        if let Some(object) = backing.object() {
+            self.vm.count_mapped(object, attributes.range.len());
         }
         let record = [Vma::new(attributes, VmaState::Live)];
         match self.vmas.prepare(attributes.range, record, &self.records) {
@@ -148,7 +148,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         loop {
             let upper = self.table_above(page, level)?;
             let reading = self.vm.rcu.read();
-            let found = walk(&self.table, page, level, &reading);
+            let found = walk(&self.entries.table, page, level, &reading);
             let slot = found.slot;
             let locked = found.table.lock();
             drop(reading);
@@ -162,7 +162,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// An empty table to be linked next on the way to that of `level`; `None` where the way is there.
     fn table_above(&self, page: Vpn, level: Level) -> Result<Option<TableFrame<'v, M>>, Error> {
-        let found = walk(&self.table, page, level, &self.vm.rcu.read()).table.level();
+        let found = walk(&self.entries.table, page, level, &self.vm.rcu.read()).table.level();
         if found == level { Ok(None) } else { self.alloc_table().map(Some) }
     }
 }
@@ -192,23 +192,24 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
             if vma.flags.intersects(WITHOUT) {
                 continue;
             }
-            let pool = if mutant!("pool.shared-copied") { vma.pool() } else { vma.private_pool() };
-            if let Some(pool) = pool {
-                let (fork, gather, pinned) = (self.fork, &mut *self.gather, &mut self.pinned);
-                self.parent.fork_pool_mapping(self.child, (vma.range, pool.size), fork, gather, pinned)?;
-            }
-            if vma.is_private_anonymous() {
-                self.mapping(vma.range)?;
+            // Pages of objects are not copied: the child's faults find them. Private copies are.
+            let has_copies = vma.is_anonymous() || !vma.anon.is_none() || vma.hugetlb().is_some();
+            let is_copied = vma.is_private() || mutant!("pool.shared-copied");
+            if is_copied && has_copies {
+                self.mapping(vma.range, vma.backing.get().page_size())?;
             }
         }
         self.link_open()
     }
 
-    fn mapping(&mut self, range: VpnRange) -> Result<(), Error> {
+    fn mapping(&mut self, range: VpnRange, size: PageSize) -> Result<(), Error> {
         let (mut rest, mut frames) = (range, 0);
         while !rest.is_empty() {
-            if let Some((end, shared)) =
-                self.parent.share_huge(rest, self.fork, self.child, &mut *self.gather)?
+            let (gather, pinned) = (&mut *self.gather, &mut self.pinned);
+            let leaf = (rest, size);
+            if self.parent.entries.may_have_huge_leaves()
+                && let Some((end, shared)) =
+                    self.parent.share_leaf(leaf, self.fork, self.child, gather, pinned)?
             {
                 frames += shared;
                 rest.start = end;
@@ -217,7 +218,7 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
             self.prepare(rest.start)?;
             let (fork, open, spare) = (self.fork, &mut self.open, &mut self.spare);
             let (gather, frames, pinned) = (&mut *self.gather, &mut frames, &mut self.pinned);
-            let swept = visit_next(&self.parent.table, rest, |table, part| {
+            let swept = visit_next(&self.parent.entries.table, rest, |table, part| {
                 if !mutant!("fork.cursor-not-advanced") {
                     fork.advance(part.end);
                 }
@@ -231,10 +232,10 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
             });
             let Some((end, shared)) = swept else {
                 // A huge leaf is there: perhaps one that was put into a table of the space by hand.
-                self.parent.note_huge_leaves();
+                self.parent.entries.note_huge_leaves();
                 continue;
             };
-            *frames += shared.map_err(|TooManyMappings| Error::NoMemory)?;
+            *frames += shared?;
             rest.start = end;
         }
         if frames > 0 {
@@ -247,7 +248,7 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
     /// a huge page that is not shared as a whole is split. A fault may install another one before the sweep
     /// locks the table, which visits nothing then.
     fn prepare(&mut self, page: Vpn) -> Result<(), Error> {
-        if self.parent.may_have_huge_leaves() {
+        if self.parent.entries.may_have_huge_leaves() {
             self.parent.split_huge_at(page)?;
         }
         if self.open.as_ref().is_some_and(|(first, _)| *first != region_of(page)) {
@@ -287,7 +288,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let found = self.huge_entry(page, &reading).and_then(|found| Some((found.slot, found.table.lock()?)));
         drop(reading);
         if let Some((slot, mut table)) = found
-            && (table.owned_huge_leaf(slot).is_some() || table.huge_zero_leaf(slot).is_some())
+            && table.leaf(slot).is_some_and(|(_, class)| class != LeafClass::Pfn)
         {
             self.split_one(&mut table, slot, pages_of(Order::HUGE, page), Some(frame));
         }
@@ -302,7 +303,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         page: Vpn,
         reading: &'r ReadGuard<'_, M::Cpu>,
     ) -> Option<EntryRef<'r, 's, M>> {
-        let found = walk(&self.table, page, Level::Pte, reading);
+        let found = walk(&self.entries.table, page, Level::Pte, reading);
         let is_leaf = matches!(found.entry(), Entry::Leaf(_));
         (found.table.level() != Level::Pte && is_leaf).then_some(found)
     }
@@ -322,7 +323,7 @@ fn share_leaves<M: Machine>(
     leaves: &mut UnlinkedTable<'_, M>,
     gather: &mut Gather<'_, '_, M>,
     pinned: &mut VpnRange,
-) -> Result<u64, TooManyMappings> {
+) -> Result<u64, Error> {
     let first = Level::Pte.index(part.start);
     let mut slots = first..first + part.len() as usize;
     let page = |slot: usize| part.start.add((slot - first) as u64);
@@ -330,12 +331,23 @@ fn share_leaves<M: Machine>(
     let mut result = Ok(());
     while let Some(slot) = table.first_used(slots.clone()) {
         slots.start = slot + 1;
-        let (was_writable, is_pinned) = match table.share_with(slot, leaves) {
-            Ok(Shared::Nothing | Shared::ZeroPage) => continue,
-            Ok(Shared::Frame { was_writable }) => (was_writable, false),
-            Ok(Shared::Pinned { was_writable }) => (was_writable, true),
-            Err(error) => {
-                result = Err(error);
+        let (was_writable, is_pinned) = match table.share(slot, Base) {
+            Ok(Some(share)) => {
+                let was_writable = share.was_writable;
+                leaves.install_word(slot, share);
+                (was_writable, false)
+            }
+            Ok(None) => {
+                share_unowned(table, slot, leaves);
+                continue;
+            }
+            Err(NotMappedAgain::OfObject) => continue,
+            Err(NotMappedAgain::Referenced) => {
+                leaves.mark_busy(slot);
+                (table.take_write(slot), true)
+            }
+            Err(NotMappedAgain::TooManyMappings) => {
+                result = Err(Error::NoMemory);
                 break;
             }
         };
@@ -352,6 +364,14 @@ fn share_leaves<M: Machine>(
         gather.weakened(VpnRange::new(page(first_weak), page(end_weak)));
     }
     result.map(|()| frames)
+}
+
+/// As [`share_leaves`], of a slot whose leaf owns nothing.
+#[inline(always)]
+fn share_unowned<M: Machine>(table: &LockedTable<'_, M>, slot: usize, leaves: &mut UnlinkedTable<'_, M>) {
+    if let Some((leaf, LeafClass::Zero)) = table.leaf(slot) {
+        leaves.install(slot, ZeroLeaf::BASE, LeafBits::of(leaf));
+    }
 }
 
 impl<M: Machine> AddressSpace<'_, M> {

@@ -5,11 +5,11 @@
 //! entries. No CPU writes these pages until the fork has ended, so the copies belong to the same instant as
 //! what is shared (docs/design/pins.md).
 
-use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef};
+use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef, PoolTake};
 use crate::machine::{Entry, Leaf, Machine, Marker};
 use crate::space::{AddressSpace, Counter, Error};
 use crate::table::{LeafBits, visit_next, walk};
-use crate::units::{Level, Vpn, VpnRange};
+use crate::units::{Level, PageSize, Vpn, VpnRange};
 use crate::vma::Vma;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -18,7 +18,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub(super) fn copy_busy_to(&self, child: &Self, range: VpnRange) -> Result<(), Error> {
         let mut rest = range;
         while !rest.is_empty() {
-            let Some((end, busy)) = visit_next(&child.table, rest, |table, part| {
+            let Some((end, busy)) = visit_next(&child.entries.table, rest, |table, part| {
                 let (level, pages) = (table.level(), table.level().entry_pages());
                 let first = level.index(part.start);
                 let mut slots = first..first + part.len().div_ceil(pages) as usize;
@@ -64,12 +64,30 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let mut copy = copy.ok_or(Error::NoMemory)?;
         copy.copy_from(frame.user_frame());
         let reading = vm.rcu.read();
-        let found = walk(&child.table, page, Level::Pte, &reading);
+        let found = walk(&child.entries.table, page, Level::Pte, &reading);
         let locked = found.table.lock();
         let mut table = locked.ok_or(Error::NoMemory)?;
-        let copy = copy.into_mapped_at(child.node.birth(page));
-        let installed = table.replace_busy(found.slot, copy, LeafBits::of(leaf));
-        debug_assert!(installed.is_ok(), "only the caller knows the child");
+        debug_assert_eq!(
+            table.entry(found.slot),
+            Entry::Marker(Marker::Busy),
+            "only the caller knows the child"
+        );
+        table.install(found.slot, copy.into_mapped_at(child.node.birth(page)), LeafBits::of(leaf));
+        vm.count(Counter::CowCopied);
+        Ok(())
+    }
+
+    /// As [`copy_pinned_page`](Self::copy_pinned_page), of a hugetlb page.
+    fn copy_pool_page(&self, child: &Self, page: Vpn, size: PageSize) -> Result<(), Error> {
+        let (leaf, from) = self.get_leaf(page).ok_or(Error::NoMemory)?;
+        let vm = self.vm;
+        let folio = vm.memory.try_take_from_pool(size, child.placement_of(page), PoolTake::Available);
+        let mut copy = folio.map_err(|_| Error::NoMemory)?;
+        copy.copy_from(from.user_frame(), vm.workers);
+        let reading = vm.rcu.read();
+        let found = walk(&child.entries.table, page, size.level(), &reading);
+        let mut table = found.table.lock().ok_or(Error::NoMemory)?;
+        table.install(found.slot, copy.into_mapped_at(child.node.birth(page)), LeafBits::of(leaf));
         vm.count(Counter::CowCopied);
         Ok(())
     }
@@ -86,7 +104,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The leaf of a page, and a reference to its frame.
     pub(super) fn get_leaf(&self, page: Vpn) -> Option<(Leaf, FrameRef<'v, M>)> {
         let reading = self.vm.rcu.read();
-        let found = walk(&self.table, page, Level::Pte, &reading);
+        let found = walk(&self.entries.table, page, Level::Pte, &reading);
         let table = found.table.lock()?;
         let leaf = table.owned_leaf(found.slot)?;
         Some((leaf, self.vm.memory.try_get(leaf.pfn)?))

@@ -7,7 +7,7 @@ use crate::space::vm::Reserve;
 use crate::space::{AddressSpace, Held, RangeGuard};
 use crate::table::LeafBits;
 use crate::units::{Access, VirtAddr, VpnRange};
-use crate::vma::{FlagAdvice, VmaAttributes, VmaFlags, change};
+use crate::vma::{Backing, FlagAdvice, VmaAttributes, VmaFlags, change};
 
 /// A program's advice about its use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,9 +66,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         // Linux: VM_PFNMAP, VM_LOCKED.
         let drops_locked = advice == Advice::DontNeedLocked || mutant!("madvise.locked-dropped");
         let is_fixed = |vma: &VmaAttributes| {
-            vma.given().is_some() || vma.flags.contains(VmaFlags::LOCKED) && !drops_locked
+            matches!(vma.backing.get(), Backing::Pfn(_))
+                || vma.flags.contains(VmaFlags::LOCKED) && !drops_locked
         };
-        let mapped = self.each_part_in(held, range, |part, vma| match (advice, vma.pool()) {
+        let mapped = self.each_part_in(held, range, |part, vma| match (advice, vma.hugetlb()) {
             (Advice::DontNeed | Advice::DontNeedLocked, Some(pool)) => self.drop_pool_pages(held, part, pool),
             (Advice::WillNeed, _) => Ok(()),
             _ if is_fixed(vma) => Err(Error::Invalid),
@@ -79,7 +80,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             // Linux: what is on no list of pages to be reclaimed cannot be moved there.
             (Advice::Cold, Some(_)) => Err(Error::Invalid),
-            (Advice::Free, _) if !vma.is_private_anonymous() => Err(Error::Invalid),
+            (Advice::Free, _) if !vma.is_anonymous() => Err(Error::Invalid),
             (Advice::Free, _) => {
                 self.split_owned_ends_shared(held, part)?;
                 self.mark_free(held, part);
@@ -102,9 +103,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
         let mapped = self.each_part_in(guard.held(), range, |part, vma| {
             let refused = match advice {
-                FlagAdvice::WipeOnFork => !vma.is_private_anonymous(),
+                FlagAdvice::WipeOnFork => !vma.is_anonymous(),
                 // As Linux refuses them for VM_PFNMAP.
-                FlagAdvice::DoFork | FlagAdvice::DoDump => vma.given().is_some(),
+                FlagAdvice::DoFork | FlagAdvice::DoDump => matches!(vma.backing.get(), Backing::Pfn(_)),
                 _ => false,
             };
             if refused {

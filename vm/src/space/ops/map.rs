@@ -10,7 +10,7 @@ use crate::space::Error;
 use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, Held, RangeGuard};
 use crate::units::{Access, PageSize, VirtAddr, Vpn, VpnRange};
-use crate::vma::{TreeGaps, VmaAttributes, VmaFlags, VmaState, cut, merge, place, place_preferring};
+use crate::vma::{Backing, TreeGaps, VmaAttributes, VmaFlags, VmaState, cut, merge, place, place_preferring};
 
 /// Whether writes to a mapping are seen elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         if attributes.flags.contains(VmaFlags::HUGE_PAGE) {
             self.note_huge_pages();
         }
-        if attributes.backing.is_some() {
+        if !attributes.is_anonymous() {
             self.note_shared_huge_pages();
         }
         if let Err(error) = self.put(guard, destination, attributes) {
@@ -215,8 +215,8 @@ impl<M: Machine> AddressSpace<'_, M> {
                     self.limits(held).commit(range.len())?;
                 }
                 let create = || self.vm.create_object(range.len());
-                let backing = self.vm.or_reclaim(create).ok_or(Error::NoMemory)?;
-                Ok(VmaAttributes::backed(range, flags, backing, 0))
+                let object = self.vm.or_reclaim(create).ok_or(Error::NoMemory)?;
+                Ok(VmaAttributes::backed(range, flags, Backing::Object(object), 0))
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::space::{AddressSpace, Counter, Destination, Error, MapRequest, Place,
 use crate::sync::{NoProgress, Progress, Retry};
 use crate::table::{GivenFrames, LeafBits, check_frames, install_given};
 use crate::units::{PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, VirtAddr, Vpn, VpnRange};
-use crate::vma::{BackingId, VmaAttributes, VmaFlags, VmaState};
+use crate::vma::{Backing, PfnBacking, VmaAttributes, VmaFlags, VmaState};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Maps frames that were given, from `first` on, by leaves of at most the size `largest`. Returns the
@@ -46,9 +46,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             check_frames::<M::Format>(given, frames, size, bits).map_err(|_| Error::Invalid)?;
         }
         let (guard, range) = self.place_given(request, first, largest)?;
-        let backing = BackingId::given(given.cache(), largest);
+        let backing = Backing::Pfn(PfnBacking { cache: given.cache(), largest });
         let vma = VmaAttributes::backed(range, flags, backing, first.0);
-        self.note_huge_leaves();
+        self.entries.note_huge_leaves();
         let mut result = self.install_leaves(&vma);
         if result.is_ok() {
             let alone = [Some((vma, VmaState::Live))];
@@ -67,16 +67,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// # Errors
     /// [`Error::NoMemory`].
     pub(in crate::space) fn install_leaves(&self, vma: &VmaAttributes) -> Result<(), Error> {
-        let Some(((cache, largest), first)) = vma.backing.and_then(BackingId::as_given).zip(vma.given())
-        else {
-            return Ok(());
-        };
+        let Some((PfnBacking { cache, largest }, first)) = vma.pfn_mapping() else { return Ok(()) };
         let rights = vma.rights();
         let shown = if rights.contains(Rights::READ) { rights } else { Rights::empty() };
         let bits = LeafBits { cache, ..LeafBits::new(shown).used(rights.contains(Rights::WRITE)) };
         let mut mapped = VpnRange { start: vma.range.start, end: vma.range.start };
         let vm = self.vm;
-        install_given(&self.table, vma.range, first, (bits, largest), &mut mapped, || {
+        install_given(&self.entries.table, vma.range, first, (bits, largest), &mut mapped, || {
             vm.count(Counter::TableAlloc);
             vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal))
         })

@@ -20,7 +20,7 @@ use crate::space::edit::VmaEdit;
 use crate::space::{AddressSpace, Counter, Destination, Error, MapRequest, Place, RangeGuard, Sharing};
 use crate::table::mark_reserved;
 use crate::units::{Access, PAGE_SIZE, PageSize, VirtAddr, Vpn, VpnRange};
-use crate::vma::{BackingId, PoolBacking, TreeGaps, VmaAttributes, VmaFlags, VmaState, place_aligned};
+use crate::vma::{Backing, HugetlbBacking, TreeGaps, VmaAttributes, VmaFlags, VmaState, place_aligned};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Maps memory of huge pages of the reserved pool, of this size: private, or shared with the children of
@@ -58,7 +58,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         };
         let taken = || take().or_else(take_again).ok_or(Error::NoMemory);
         let reserve = if reserves { Some(taken()?) } else { None };
-        self.note_pool();
+        self.entries.note_huge_leaves();
         // Empty ones, which other calls have left in the hole.
         self.free_tables_in(guard.held(), range);
         let result = match request.sharing {
@@ -90,13 +90,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let vm = self.vm;
         let reserves = reserve.is_some();
         if let Some(mut reserve) = reserve {
-            let marked = mark_reserved(&self.table, range, size, &mut reserve, || {
+            let marked = mark_reserved(&self.entries.table, range, size, &mut reserve, || {
                 vm.count(Counter::TableAlloc);
                 vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal))
             });
             marked.map_err(|_| Error::NoMemory)?;
         }
-        let backing = BackingId::of_pool(PoolBacking { size, reserves, is_shared: false });
+        let backing = Backing::Hugetlb(HugetlbBacking { size, reserves, object: None });
         self.put_pool(guard, VmaAttributes::backed(range, flags, backing, 0))
     }
 
@@ -109,9 +109,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         mut reserve: Option<HugeReserve<'_, M>>,
     ) -> Result<(), Error> {
         let create = || self.vm.create_pool_object((size, range.len()), &mut reserve);
-        let backing = self.vm.or_reclaim(create).ok_or(Error::NoMemory)?;
+        let object = self.vm.or_reclaim(create).ok_or(Error::NoMemory)?;
+        let backing = Backing::Hugetlb(HugetlbBacking { size, reserves: false, object: Some(object) });
         let attributes = VmaAttributes::backed(range, flags | VmaFlags::SHARED, backing, 0);
-        self.put_pool(guard, attributes).inspect_err(|_| self.release_backing(Some(backing), range))
+        self.put_pool(guard, attributes).inspect_err(|_| self.release_backing(backing.into(), range))
     }
 
     fn put_pool(&self, guard: &RangeGuard<'_, M>, attributes: VmaAttributes) -> Result<(), Error> {

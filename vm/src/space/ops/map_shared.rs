@@ -14,7 +14,7 @@ use crate::space::AddressSpace;
 use crate::space::Error;
 use crate::space::{MapRequest, Sharing};
 use crate::units::{VirtAddr, VpnRange};
-use crate::vma::{BackingId, VmaAttributes, VmaFlags};
+use crate::vma::{Backing, ObjectId, VmaAttributes, VmaFlags};
 use core::ptr;
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -49,23 +49,24 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// The backing of the pages and the offset in it; it counts them as mapped once more.
-    fn keep_shared(&self, pages: VpnRange) -> Result<(BackingId, u64), Error> {
+    fn keep_shared(&self, pages: VpnRange) -> Result<(ObjectId, u64), Error> {
         let guard = self.share(pages);
         let vma =
             self.first_in(guard.held(), pages).filter(|vma| vma.range.covers(pages)).ok_or(Error::Invalid)?;
-        if vma.given().is_some() || vma.pool().is_some() {
-            return Err(Error::Invalid);
-        }
-        let backing = vma.backing.ok_or(Error::Invalid)?;
-        self.vm.count_mapped(backing, pages.len());
-        Ok((backing, vma.offset_at(pages.start)))
+        let Backing::Object(object) = vma.backing.get() else { return Err(Error::Invalid) };
+        self.vm.count_mapped(object, pages.len());
+        Ok((object, vma.offset_at(pages.start)))
     }
 
-    fn put_shared(&self, request: &MapRequest, backing: BackingId, offset: u64) -> Result<VpnRange, Error> {
+    fn put_shared(&self, request: &MapRequest, object: ObjectId, offset: u64) -> Result<VpnRange, Error> {
         let (guard, destination) = self.place(request)?;
         let flags = VmaFlags::new_shared(request.flags);
         self.note_shared_huge_pages();
-        self.put(guard, destination, VmaAttributes::backed(destination.range(), flags, backing, offset))?;
+        self.put(
+            guard,
+            destination,
+            VmaAttributes::backed(destination.range(), flags, Backing::Object(object), offset),
+        )?;
         Ok(destination.range())
     }
 }

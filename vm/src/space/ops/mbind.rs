@@ -110,7 +110,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         held.assert_covers(self, range);
         let (memory, nodes) = (self.vm.memory(), NodeMask::from_bits(nodes));
         let mut found = false;
-        sweep(&self.table, range, |mut run: SlotRun<'_, '_, M>| {
+        sweep(&self.entries.table, range, |mut run: SlotRun<'_, '_, M>| {
             run.each_used(|table, slot, _| {
                 if let Entry::Leaf(leaf) = table.entry(slot)
                     && leaf.owned()

@@ -7,7 +7,7 @@ use crate::space::retry::PageRetry;
 use crate::sync::Progress;
 use crate::table::walk;
 use crate::units::{Level, Pfn, VirtAddr, Vpn, VpnRange};
-use crate::vma::VmaAttributes;
+use crate::vma::{Backing, VmaAttributes};
 
 /// Pages that are looked at under one lock of the space.
 const PART: u64 = 512;
@@ -78,7 +78,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     pub fn resident_frame(&self, page: Vpn) -> Option<(Pfn, bool)> {
         let guard = self.share_live(VpnRange::new(page, page.add(1)));
         let vma = self.first_in(guard.held(), VpnRange::new(page, page.add(1)))?;
-        Some((self.frame_behind(&vma, page)?, vma.backing.is_some()))
+        Some((self.frame_behind(&vma, page)?, !vma.is_anonymous()))
     }
 
     fn frame_behind(&self, vma: &VmaAttributes, page: Vpn) -> Option<Pfn> {
@@ -86,10 +86,10 @@ impl<M: Machine> AddressSpace<'_, M> {
         let mut retry = PageRetry::new("mincore");
         loop {
             let reading = vm.rcu.read();
-            let found = walk(&self.table, page, Level::Pte, &reading);
-            match (found.entry(), vma.backing) {
+            let found = walk(&self.entries.table, page, Level::Pte, &reading);
+            match (found.entry(), vma.backing.get()) {
                 _ if retry.is_withheld() => {}
-                (Entry::Leaf(leaf), _) if self.table.is_huge_zero(leaf, found.table.level()) => {
+                (Entry::Leaf(leaf), _) if self.entries.table.is_huge_zero(leaf, found.table.level()) => {
                     return Some(vm.memory.zero_frame());
                 }
                 (Entry::Leaf(leaf), _) => {
@@ -101,9 +101,8 @@ impl<M: Machine> AddressSpace<'_, M> {
                 (Entry::Marker(Marker::Busy), _) => {}
                 (Entry::Marker(Marker::Unknown), _) => return None,
                 // As Linux: what the object has besides, nobody sees.
-                (_, Some(backing)) if backing.as_pool().is_some() => return None,
-                (_, Some(backing)) => {
-                    let object = vm.object(backing, &reading)?;
+                (_, Backing::Object(object)) => {
+                    let object = vm.object(object, &reading)?;
                     return object.lookup(&vm.memory, vma.offset_at(page), &reading);
                 }
                 _ => return None,

@@ -16,9 +16,8 @@
 //! | `mincore` | mincore | its range, to read |
 //! | `populate` | MAP_POPULATE, MADV_POPULATE_* | nothing, or the page to read, for each page |
 //! | `fork` | fork | all of the space, to write |
-//! | `fork_pinned` | copies of pinned frames for the child | as `fork` |
-//! | `fork_pool` | pages of the reserved pool, shared with the child or copied | as `fork` |
-//! | `fork_huge` | huge pages shared with the child, the huge zero page too | as `fork` |
+//! | `fork_pinned` | copies for the child of what is pinned | as `fork` |
+//! | `fork_leaf` | what the child gets of a leaf above the last level | as `fork` |
 //! | `take_back_pool` | pages of the reserved pool that children share, taken from these | a page, to read |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how the last two divide large ranges among helpers | |
@@ -27,9 +26,8 @@ mod brk;
 mod collapse;
 mod exit;
 mod fork;
-mod fork_huge;
+mod fork_leaf;
 mod fork_pinned;
-mod fork_pool;
 mod madvise;
 mod map;
 mod map_given;

@@ -8,7 +8,7 @@
 //! Who has set a page aside is not to lack it because of a child. Its store to a page that children share
 //! takes a copy, for which nothing is set aside any more; where the pool has none, the children lose the
 //! page, and their next access to it is a bus error. Only the first of the spaces has pages set aside: its
-//! children's mappings say so ([`PoolBacking::reserves`](crate::vma::PoolBacking)).
+//! children's mappings say so ([`HugetlbBacking::reserves`](crate::vma::HugetlbBacking)).
 //!
 //! Spaces are found by whatever the embedder keeps them by, and a space that is found may have to be ended.
 //! So no fault does this by itself: who has called it does, with no lock held.
@@ -76,10 +76,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 return ControlFlow::Continue(Visited::Stays);
             }
             let pages = pages_of(size.order(), entry.page());
-            let is_lost = table.lose_pool_leaf(slot, |table| {
+            let is_lost = table.replace_by_marker(slot, Marker::Lost, |table| {
                 if !mutant!("pool.taken-before-flush") {
                     // A TLB forgets the leaf whole, whichever of its pages is named.
-                    victim.flush_page(table, pages.start);
+                    victim.entries.flush_page(table, pages.start);
                 }
             });
             ControlFlow::Continue(if is_lost { Visited::Gone } else { Visited::Stays })
@@ -96,12 +96,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = self.share_page(page, false);
         let reading = self.vm.rcu.read();
         let vma = self.vmas.find(&reading, page);
-        let pool = vma.and_then(|vma| vma.attributes().private_pool());
+        let pool = vma.and_then(|vma| vma.attributes().private_hugetlb());
         drop(reading);
         let is_owner = pool.is_some_and(|pool| pool.reserves || mutant!("pool.taken-by-a-child"));
         let Some(pool) = pool.filter(|_| is_owner) else { return PageToTake::Nothing(false) };
         let taking = TakingBack::begin(&self.vm.memory, pool.size);
-        let shared = taking.and_then(|taking| Some((taking, self.shared_pool_page(page)?)));
+        let shared = taking.and_then(|taking| Some((taking, self.shared_hugetlb_page(page)?)));
         drop(guard);
         match shared {
             Some((taking, frame)) => PageToTake::Shared(taking, frame, pool.size),
@@ -113,7 +113,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// it.
     fn may_get_pool_page(&self, page: Vpn, size: PageSize) -> bool {
         let reading = self.vm.rcu.read();
-        let found = walk(&self.table, page, size.level(), &reading);
+        let found = walk(&self.entries.table, page, size.level(), &reading);
         let entry = found.table.lock().map(|table| table.entry(found.slot));
         match entry {
             Some(Entry::Marker(Marker::Reserved)) => {

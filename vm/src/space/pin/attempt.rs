@@ -28,7 +28,8 @@ impl PinUse {
         match self {
             PinUse::Access(access) => rights.contains(access.needs()).then_some(access.needs()),
             PinUse::ForcedWrite if rights.contains(write) => Some(write),
-            PinUse::ForcedWrite if vma.is_private_anonymous() => Some(Rights::empty()),
+            // As Linux: not of hugetlb.
+            PinUse::ForcedWrite if vma.is_private() && vma.hugetlb_size().is_none() => Some(Rights::empty()),
             PinUse::ForcedWrite => mutant!("pin.forced-into-shared").then_some(Rights::empty()),
         }
     }
@@ -109,8 +110,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let reading = self.vm.rcu.read();
         let vma = self.find_cached(&reading, page).ok_or(NotPinned::Fallback(Fallback::VmaMissing))?;
         let needs = for_use.needs(vma).ok_or(NotPinned::Fallback(Fallback::VmaAccess))?;
-        let entry = walk_cached(&self.table, page, &reading);
-        let (level, pool_size) = (entry.table.level(), vma.pool_size());
+        let entry = walk_cached(&self.entries.table, page, &reading);
+        let (level, pool_size) = (entry.table.level(), vma.hugetlb_size());
         if level != Level::Pte && pool_size.map(PageSize::level) != Some(level) {
             return Err(NotPinned::NotPinnable(needs));
         }

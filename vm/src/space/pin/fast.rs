@@ -67,7 +67,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             // A walk for each table: the next page's entry is the next one there.
             let next = last.take().and_then(|last| last.next());
-            let found = next.unwrap_or_else(|| walk_cached(&self.table, page, reading));
+            let found = next.unwrap_or_else(|| walk_cached(&self.entries.table, page, reading));
             match found.try_pin(&self.vm.memory, access) {
                 Ok(frame) => *slot = Some(frame),
                 Err(FastPinRefusal::Huge) => match found.try_pin_in_pool(&self.vm.memory, page, access) {

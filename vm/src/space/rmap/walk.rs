@@ -133,7 +133,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
         for _ in 0..TRIES {
             let reading = self.vm.rcu.read();
-            let entry = walk(&self.table, page, Level::Pte, &reading);
+            let entry = walk(&self.entries.table, page, Level::Pte, &reading);
             if entry.table.level() != Level::Pte && entry.entry() == Entry::Absent {
                 return None;
             }

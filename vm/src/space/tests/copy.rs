@@ -17,7 +17,7 @@ const NO_RIGHTS: VmaFlags = VmaFlags::empty();
 
 fn frame_at(space: &Space<'_>, addr: VirtAddr) -> Option<Pfn> {
     let reading = space.vm.rcu.read();
-    match walk(&space.table, addr.vpn(), Level::Pte, &reading).entry() {
+    match walk(&space.entries.table, addr.vpn(), Level::Pte, &reading).entry() {
         Entry::Leaf(leaf) => Some(leaf.pfn),
         _ => None,
     }

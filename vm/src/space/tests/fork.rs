@@ -60,7 +60,7 @@ pub(super) fn store(space: &TestSpace<'_>, addr: VirtAddr, byte: u8) {
     assert!(leaf.rights.contains(Rights::WRITE));
     let memory = space.vm().memory();
     let state = memory.meta(leaf.pfn).unwrap().state();
-    assert!(state.is_exclusive() || space.vma_at(addr).unwrap().backing.is_some(), "{state:?} is written");
+    assert!(state.is_exclusive() || !space.vma_at(addr).unwrap().is_anonymous(), "{state:?} is written");
     space.vm().machine().write(leaf.pfn, 0, &[byte]);
 }
 

@@ -3,6 +3,7 @@
 use super::fork::{READ_WRITE, TABLE, TestSpace, TestVm, copied_and_reused, counts, frame, leaf, load};
 use super::fork::{map, page, store, with_space};
 use super::world::PAGE;
+use crate::frame::Base;
 use crate::frame::PinnedFrame;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::space::{AddressSpace, Advice, Counter, Error, MapRequest, MemlockLimit, PinnedPages, Place};
@@ -176,7 +177,7 @@ fn a_load_does_not_let_a_pinned_page_be_written_while_a_fork_copies() {
         drop(reading);
         table.adjust(slot, |leaf| Some(LeafBits { rights: Rights::empty(), ..LeafBits::of(leaf) }));
         drop(table);
-        let fork = space.fork.begin();
+        let fork = space.entries.fork.begin();
         fork.advance(page(1).vpn());
         load(&space, page(0));
         assert_eq!(leaf(&space, page(0)).unwrap().rights & Rights::WRITE, Rights::empty());
@@ -195,7 +196,7 @@ fn no_call_makes_a_pinned_frame_shared() {
         let share = || {
             let reading = space.vm().read();
             let found = walk(space.page_table(), page(0).vpn(), Level::Pte, &reading);
-            found.table.lock().unwrap().share(found.slot)
+            found.table.lock().unwrap().share(found.slot, Base).is_ok_and(|share| share.is_some())
         };
         assert!(!share());
         drop(pins);

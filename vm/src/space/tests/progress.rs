@@ -31,7 +31,7 @@ fn marked(path: Path, marker: Marker) -> (&'static Space<'static>, VirtAddr, Vir
     let (space, base) = mapped(path);
     let page = VirtAddr(base.0 + PAGE);
     let reading = space.vm.read();
-    let found = walk(&space.table, page.vpn(), Level::Pte, &reading);
+    let found = walk(&space.entries.table, page.vpn(), Level::Pte, &reading);
     assert!(found.table.lock().unwrap().mark(found.slot, marker));
     (space, base, page)
 }
@@ -93,7 +93,7 @@ fn calls_end_at_a_marker_at_which_no_call_is_working() {
 fn a_store_ends_behind_the_cursor_of_a_fork_that_does_not_go_on() {
     for path in [Path::Speculative, Path::Locked] {
         let (space, base) = mapped(path);
-        let fork = space.fork.begin();
+        let fork = space.entries.fork.begin();
         fork.advance(Vpn(base.vpn().0 + PAGES));
         let store = move |space: &Space<'_>| {
             space.fault(Fault { addr: VirtAddr(base.0 + PAGE), access: Access::Write })
@@ -124,7 +124,7 @@ fn a_retry_whose_progress_is_withheld_ends_with_an_error() {
         ("copy", |space, base| space.copy_from(base, &mut [0]).map(drop), Error::Fault),
         ("place-in-hole", map_pool, Error::NoMemory),
         (
-            "fork.pool",
+            "fork.leaf",
             |space, base| map_pool(space, base).and_then(|()| space.fork().map(drop)),
             Error::NoMemory,
         ),

@@ -32,7 +32,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         reading: &ReadGuard<'_, M::Cpu>,
         visit: impl FnMut(VpnRange, Leaf),
     ) -> AccessedScan {
-        scan_accessed(&self.table, self.user_part(range), reading, visit)
+        scan_accessed(&self.entries.table, self.user_part(range), reading, visit)
     }
 
     /// As [`scan_accessed`](Self::scan_accessed), and makes every CPU that runs the space forget the pages
@@ -48,7 +48,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         mut visit: impl FnMut(VpnRange, Leaf),
     ) -> AccessedScan {
         let mut cleared: Option<VpnRange> = None;
-        let scan = scan_in_parts(&self.table, self.user_part(range), &self.vm.rcu, |pages, leaf| {
+        let scan = scan_in_parts(&self.entries.table, self.user_part(range), &self.vm.rcu, |pages, leaf| {
             let start = cleared.map_or(pages.start, |known| known.start);
             cleared = Some(VpnRange { start, end: pages.end });
             visit(pages, leaf);
@@ -57,7 +57,7 @@ impl<M: Machine> AddressSpace<'_, M> {
             && !mutant!("accessed.flush-skipped")
         {
             self.vm.count(Counter::TlbFlush);
-            self.vm.shootdown.flush(self.vm.machine, &self.tlb, pages);
+            self.vm.shootdown.flush(self.vm.machine, &self.entries.tlb, pages);
         }
         scan
     }

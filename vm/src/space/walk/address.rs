@@ -33,7 +33,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         if !self.may_map(addr.vpn()) {
             return Err(NoTranslation::OutOfRange);
         }
-        translate_access(&self.table, addr.vpn(), access, note, reading)
+        translate_access(&self.entries.table, addr.vpn(), access, note, reading)
     }
 
     /// What the address leads to, whatever the entry allows: for a handler of machine checks, which has an
@@ -58,7 +58,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         if !self.may_map(addr.vpn()) {
             return Err(NoTranslation::OutOfRange);
         }
-        translate(&self.table, addr.vpn(), section.reading())
+        translate(&self.entries.table, addr.vpn(), section.reading())
     }
 
     /// Searches the range for a page that leads to the frame, whatever its entry allows: for a handler of
@@ -79,6 +79,6 @@ impl<M: Machine> AddressSpace<'_, M> {
         most: u64,
         section: &HandlerSection<'_, M::Cpu>,
     ) -> FrameSearch {
-        find_frame(&self.table, pfn, self.user_part(range), most, section.reading())
+        find_frame(&self.entries.table, pfn, self.user_part(range), most, section.reading())
     }
 }

@@ -59,7 +59,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if !self.may_map(addr.vpn()) {
             return Err(NotRead::NotPresent);
         }
-        self.table.read_word_here(addr, section)
+        self.entries.table.read_word_here(addr, section)
     }
 
     /// The return addresses of the program that this CPU runs in this space, from the function on whose frame

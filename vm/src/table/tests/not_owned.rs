@@ -1,13 +1,13 @@
 //! Leaves of frames that a table does not own: given ones, and what the platform has in its slots of a root.
 
 use super::mapper::USER_RO;
-use crate::frame::{AllocRequest, BootMap, Init, Memory, Priority, Region, RegionKind};
+use crate::frame::{AllocRequest, Base, BootMap, Init, Memory, Priority, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine, ThreeLevels, TwoLevels};
 use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind};
 use crate::sync::Rcu;
 use crate::table::given_leaves::install_given;
-use crate::table::{GivenFrames, LeafBits, PageTable, Shared, UnlinkedTable, scan_accessed, walk};
-use crate::units::{Level, NodeId, PAGE_SIZE, PageSize, PfnRange, Rights, Vpn, VpnRange};
+use crate::table::{GivenFrames, LeafBits, PageTable, scan_accessed, walk};
+use crate::units::{Level, NodeId, Order, PAGE_SIZE, PageSize, PfnRange, Rights, Vpn, VpnRange};
 
 /// Calls `f` with a machine, its memory, and a tree.
 fn with_tree<F: Format>(
@@ -40,9 +40,7 @@ fn a_leaf_of_a_frame_that_was_given_to_be_read_counts_no_mapping_and_gets_no_rig
         let reading = tree.rcu.unwrap().read();
         let found = walk(tree, page, Level::Pte, &reading);
         let mut table = found.table.lock().unwrap();
-        let mut child = UnlinkedTable::new(memory.alloc_table(Priority::Normal).unwrap());
-        assert_eq!(table.share_with(found.slot, &mut child), Ok(Shared::Nothing));
-        assert!(child.is_empty());
+        assert!(table.share(found.slot, Base).unwrap().is_none());
         let meta = memory.meta(kept.pfn()).unwrap();
         assert_eq!((meta.mapcount(), meta.state().refcount(), meta.state().is_exclusive()), (0, 1, true));
 
@@ -71,9 +69,11 @@ fn the_platforms_leaf_is_left_alone<F: Format>() {
             machine.set_entry(tree.root(), F::ROOT, page, Entry::Leaf(leaf));
             let mut root = tree.top().lock().unwrap();
             assert!(!root.copy_from_huge(slot, page, 0, &mut [0; 8]));
-            assert_eq!((root.owned_huge_leaf(slot), root.owned_leaf(slot)), (None, None));
+            assert_eq!((root.leaf(slot), root.owned_leaf(slot)), (None, None));
             root.set_lazyfree(slot, true);
-            assert!(!root.is_discardable(slot) && !root.try_make_exclusive(slot) && !root.share(slot));
+            assert!(!root.is_discardable(slot) && !root.try_make_exclusive(slot));
+            let order = F::ROOT.leaf_size().map_or(Order::BASE, PageSize::order);
+            assert!(root.share(slot, order).unwrap().is_none());
             let table = memory.alloc_table(Priority::Normal).unwrap();
             assert!(root.split_leaf(slot, table, || panic!("a flush for the platform's slot")).is_err());
             assert_eq!(root.entry(slot), Entry::Leaf(leaf));

@@ -85,7 +85,7 @@ fn runs_on(left: &VmaAttributes, right: &VmaAttributes) -> bool {
 pub fn joins(left: &VmaAttributes, right: &VmaAttributes) -> bool {
     let same_flags = (left.flags == right.flags) ^ mutant!("merge.flags-inverted");
     // As in Linux, mappings of given frames and of the reserved pool stay as they were made.
-    let is_special = left.backing.is_some() && (left.given().is_some() || left.pool().is_some());
+    let is_special = left.backing.is_special();
     runs_on(left, right) && same_flags && left.anon.agrees(right.anon) && !is_special
 }
 

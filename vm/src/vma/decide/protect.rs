@@ -55,8 +55,8 @@ fn accounted(vma: &VmaAttributes, asked: VmaFlags) -> VmaFlags {
         asked
     } else if asked.contains(VmaFlags::WRITE) {
         // The reserved pool has an account of its own.
-        if vma.flags.intersects(KEEPS) || vma.pool().is_some() { asked } else { asked | VmaFlags::ACCOUNT }
-    } else if vma.is_private_anonymous() && vma.anon.is_none() {
+        if vma.flags.intersects(KEEPS) || vma.hugetlb().is_some() { asked } else { asked | VmaFlags::ACCOUNT }
+    } else if vma.is_anonymous() && vma.anon.is_none() {
         asked - VmaFlags::ACCOUNT
     } else {
         asked

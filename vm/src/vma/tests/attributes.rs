@@ -1,10 +1,9 @@
 //! Attributes of a part, of a moved mapping, and of a record that replaced another.
 
 use crate::units::{Vpn, VpnRange};
-use crate::vma::{AnonId, BackingId, VmaAttributes, VmaFlags, same_for_fault};
-use core::num::NonZeroU64;
+use crate::vma::{AnonId, Backing, ObjectId, VmaAttributes, VmaFlags, same_for_fault};
 
-const FILE: BackingId = BackingId(NonZeroU64::MIN);
+const FILE: Backing = Backing::Object(ObjectId::new(1).unwrap());
 
 fn pages(start: u64, end: u64) -> VpnRange {
     VpnRange::new(Vpn(start), Vpn(end))
@@ -48,7 +47,7 @@ fn a_fault_goes_on_only_under_the_same_rights_backing_and_page() {
     assert!(!same_for_fault(&a, &a.over(pages(0, 5)), at));
     assert!(!same_for_fault(&a, &a.with_flags(VmaFlags::READ), at));
     assert!(!same_for_fault(&a, &VmaAttributes { offset: 1, ..a }, at));
-    assert!(!same_for_fault(&a, &VmaAttributes { backing: Some(FILE), ..a }, at));
+    assert!(!same_for_fault(&a, &VmaAttributes { backing: FILE.into(), ..a }, at));
     let file = VmaAttributes::backed(pages(0, 8), VmaFlags::READ, FILE, 0);
     assert!(!same_for_fault(&file, &file.with_flags(VmaFlags::READ | VmaFlags::SHARED), at));
 }

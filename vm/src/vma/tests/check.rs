@@ -1,8 +1,7 @@
 //! The check of a list of mappings finds each flaw.
 
 use crate::units::{Vpn, VpnRange};
-use crate::vma::{AnonId, BackingId, Flaw, VmaAttributes, VmaFlags, check};
-use core::num::NonZeroU64;
+use crate::vma::{AnonId, Backing, Flaw, ObjectId, VmaAttributes, VmaFlags, check};
 
 #[test]
 fn each_flaw_is_found() {
@@ -16,8 +15,8 @@ fn each_flaw_is_found() {
     assert_eq!(check([good, good.over(pages(7, 9))]), Err(Flaw::Overlap(good, good.over(pages(7, 9)))));
     let shared = good.with_flags(flags | VmaFlags::SHARED);
     assert_eq!(bad(shared), Flaw::SharedWithoutObject(shared));
-    let object = Some(BackingId(NonZeroU64::MIN));
-    let copied = VmaAttributes { backing: object, anon: AnonId::new(1), ..shared };
+    let object = Backing::Object(ObjectId::new(1).unwrap());
+    let copied = VmaAttributes { backing: object.into(), anon: AnonId::new(1), ..shared };
     assert_eq!(bad(copied), Flaw::SharedWithoutObject(copied));
     let forbidden = good.with_flags(VmaFlags::WRITE | VmaFlags::MAY_READ);
     assert_eq!(bad(forbidden), Flaw::Forbidden(forbidden));

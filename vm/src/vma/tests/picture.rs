@@ -9,8 +9,7 @@
 //! space.
 
 use crate::units::{Vpn, VpnRange};
-use crate::vma::{AnonId, BackingId, Policy, VmaAttributes, VmaFlags};
-use core::num::NonZeroU64;
+use crate::vma::{AnonId, Backing, ObjectId, Policy, VmaAttributes, VmaFlags};
 use std::string::String;
 use std::vec::Vec;
 
@@ -44,7 +43,7 @@ const ATTRIBUTES: [(char, VmaFlags, u64, u64); 12] = [
 
 /// The letter of a mapping.
 pub fn letter(attributes: &VmaAttributes) -> char {
-    let (flags, backing) = (attributes.flags, attributes.backing.map_or(0, |id| id.0.get()));
+    let (flags, backing) = (attributes.flags, attributes.backing.object().map_or(0, |id| id.number().get()));
     let slide = attributes.offset.wrapping_sub(attributes.range.start.0);
     let known = ATTRIBUTES.iter().find(|&&(_, f, b, s)| (f, b, s) == (flags, backing, slide));
     known.unwrap_or_else(|| panic!("no letter for {attributes:?}")).0
@@ -54,11 +53,11 @@ pub fn letter(attributes: &VmaAttributes) -> char {
 pub fn mapping(letter: char, range: VpnRange) -> VmaAttributes {
     let known = ATTRIBUTES.iter().find(|known| known.0 == letter);
     let &(_, flags, backing, slide) = known.unwrap_or_else(|| panic!("no attributes for {letter:?}"));
-    let backing = NonZeroU64::new(backing).map(BackingId);
+    let backing = ObjectId::new(backing).map_or(Backing::Anonymous, Backing::Object);
     VmaAttributes {
         range,
         flags,
-        backing,
+        backing: backing.into(),
         offset: range.start.0 + slide,
         anon: AnonId::NONE,
         policy: Policy::DEFAULT,

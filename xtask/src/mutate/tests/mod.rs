@@ -9,6 +9,13 @@ fn every_listed_point_stands_in_the_sources_once_and_every_point_there_is_listed
     assert_eq!(check_points(&crate::root()), Ok(()));
 }
 
+#[test]
+fn every_merged_name_is_listed_once() {
+    for name in merged::names() {
+        assert_eq!(all().filter(|mutation| mutation.point == name).count(), 1, "{name}");
+    }
+}
+
 /// A test that was renamed would notice nothing, and only `cargo xtask mutate` would say so.
 #[test]
 fn every_named_test_stands_in_the_sources() {

@@ -244,7 +244,7 @@ impl<'s, 'v, C: Flavour, F: Format> World<'_, 's, 'v, C, F> {
         };
         let mut shared = Vec::new();
         self.space(other).each_vma(|vma| {
-            if vma.backing.is_some() {
+            if !vma.is_anonymous() {
                 shared.push(vma.range);
             }
         });

@@ -1,7 +1,7 @@
 //! Faults on shared memory that lack memory for the index of its pages.
 
 use super::install::with_space;
-use crate::space::fault::prepare::Prepared;
+use crate::space::fault::prepared::Prepared;
 use crate::space::{Advice, Fault, FaultError, MapRequest, Place, Sharing};
 use crate::units::{Access, PAGE_SIZE, VirtAddr};
 use std::vec::Vec;

@@ -1,14 +1,22 @@
 //! Decisions of a fault about the entry it found.
 
 use crate::machine::{Entry, Leaf, LeafKind, Marker};
-use crate::space::fault::install::{self, Decision, FaultInputs};
+use crate::space::fault::decide::{self, Decision, FaultInputs, Goal};
 use crate::units::{Access, Pfn, Rights};
 
 const ZERO: Pfn = Pfn(7);
 const ALL: Rights = Rights::READ.union(Rights::WRITE).union(Rights::USER);
 
 fn decide(entry: Entry, access: Access) -> Decision {
-    install::decide(entry, FaultInputs { private_anonymous: true, rights: ALL, access, zero: ZERO })
+    let inputs = FaultInputs {
+        is_anonymous: true,
+        has_object: false,
+        is_private: true,
+        rights: ALL,
+        access,
+        zero: ZERO,
+    };
+    decide::decide(entry, inputs, Goal::Access)
 }
 
 fn leaf(pfn: Pfn, rights: Rights) -> Entry {

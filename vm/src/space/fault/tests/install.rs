@@ -5,9 +5,9 @@ use crate::machine::testing::{TestFormat, TestMachine};
 use crate::machine::{Entry, Machine};
 use crate::space::fault::attempt::Proof;
 use crate::space::fault::attempt::attempt;
-use crate::space::fault::install::Decision;
-use crate::space::fault::install::Install;
-use crate::space::fault::prepare::Prepared;
+use crate::space::fault::confirm::Confirmed;
+use crate::space::fault::decide::Decision;
+use crate::space::fault::prepared::Prepared;
 use crate::space::{AddressSpace, Fallback, Fault, Layout, MapRequest, Path, Sharing, Vm};
 use crate::sync::ReadGuard;
 use crate::table::{LeafBits, walk, walk_cached};
@@ -34,7 +34,7 @@ pub(super) fn with_space(test: impl FnOnce(&TestSpace<'_>)) {
 
 fn entry(space: &TestSpace<'_>, page: Vpn) -> Entry {
     let reading = space.vm.rcu.read();
-    walk(&space.table, page, Level::Pte, &reading).entry()
+    walk(&space.entries.table, page, Level::Pte, &reading).entry()
 }
 
 /// A load that finds too few rights is rare: mprotect gives the entries of a mapping theirs back itself, but
@@ -47,13 +47,13 @@ fn a_load_that_gets_rights_back_leaves_the_page_dirty() {
         let page = addr.vpn();
         let rights = space.vma_at(addr).unwrap().rights();
         let reading = space.vm.rcu.read();
-        let found = walk(&space.table, page, Level::Pte, &reading);
+        let found = walk(&space.entries.table, page, Level::Pte, &reading);
         let Entry::Leaf(before) = found.entry() else { panic!("{:?}", found.entry()) };
         let (mut table, slot) = (found.table.lock().unwrap(), found.slot);
         drop(reading);
         table.adjust(slot, |leaf| Some(LeafBits { rights: Rights::empty(), ..LeafBits::of(leaf) }));
-        let install = Install { space, table, slot, page, access: Access::Read, rights };
-        let applied = install.apply(Decision::Allow(rights), &mut Prepared::new(space.vm));
+        let confirmed = Confirmed { space, table, slot, page, access: Access::Read, rights };
+        let applied = confirmed.apply(Decision::Allow(rights), &mut Prepared::new(space.vm));
         assert_eq!(applied, Ok(()));
         assert_eq!(entry(space, page), Entry::Leaf(before), "dirty as before");
     });
@@ -70,7 +70,7 @@ impl Proof<TestMachine> for TakesOut {
         page: Vpn,
         reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
     ) -> Option<&'g Vma<<TestMachine as Machine>::Cpu>> {
-        let object = space.vm.object(vma.backing()?, reading)?;
+        let object = space.vm.object(vma.backing().object()?, reading)?;
         drop(object.take_out(space.vm.memory(), vma.frame_offset(page), reading)?);
         Some(vma)
     }
@@ -103,7 +103,7 @@ fn a_walk_does_not_begin_in_the_table_of_the_last_fault_once_that_is_detached() 
         }
         space.unmap(addr, 2 * PAGE).unwrap();
         let reading = space.vm.rcu.read();
-        let found = walk_cached(&space.table, addr.vpn(), &reading);
+        let found = walk_cached(&space.entries.table, addr.vpn(), &reading);
         assert!(found.table.lock().is_some(), "the walk ended in a detached table");
     });
 }
@@ -121,8 +121,8 @@ fn a_walk_by_way_of_the_table_above_ends_where_one_from_the_root_does() {
         let same = |at| {
             let reading = space.vm.rcu.read();
             // The first caches the table that it ends in, the second starts there.
-            let cached = [(); 2].map(|()| walk_cached(&space.table, page(at), &reading));
-            let found = walk(&space.table, page(at), Level::Pte, &reading);
+            let cached = [(); 2].map(|()| walk_cached(&space.entries.table, page(at), &reading));
+            let found = walk(&space.entries.table, page(at), Level::Pte, &reading);
             for cached in cached {
                 assert_eq!((cached.table.pfn(), cached.slot), (found.table.pfn(), found.slot), "page {at}");
                 assert_eq!((cached.table.level(), cached.word), (found.table.level(), found.word));
@@ -137,11 +137,11 @@ fn a_walk_by_way_of_the_table_above_ends_where_one_from_the_root_does() {
         // The table above is detached with the last mapping, and its hit is none any more.
         let above = {
             let reading = space.vm.rcu.read();
-            walk_cached(&space.table, page(2 * region), &reading).table.pfn()
+            walk_cached(&space.entries.table, page(2 * region), &reading).table.pfn()
         };
         space.unmap(base, 4 * region * PAGE).unwrap();
         let reading = space.vm.rcu.read();
-        let found = walk_cached(&space.table, page(2 * region), &reading);
+        let found = walk_cached(&space.entries.table, page(2 * region), &reading);
         assert_ne!(found.table.pfn(), above, "the walk ended in a detached table");
         assert!(found.table.lock().is_some());
     });

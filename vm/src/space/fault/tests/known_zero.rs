@@ -4,7 +4,7 @@ use super::install::TestSpace;
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::Entry;
 use crate::machine::testing::{TestFormat, TestMachine};
-use crate::space::fault::huge_zero::map_known_huge_zero;
+use crate::space::fault::known_zero::map_known_huge_zero;
 use crate::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm};
 use crate::table::walk;
 use crate::units::{Access, Level, NodeId, PageSize, Rights, VirtAddr};
@@ -37,7 +37,7 @@ fn nth(n: u64) -> VirtAddr {
 }
 
 fn entry(space: &TestSpace<'_>, n: u64) -> Entry {
-    walk(&space.table, nth(n).vpn(), Level::Pte, &space.vm.rcu.read()).entry()
+    walk(&space.entries.table, nth(n).vpn(), Level::Pte, &space.vm.rcu.read()).entry()
 }
 
 /// A load of the nth huge page; `meanwhile` runs on another CPU when the mapping was found and the tables
@@ -45,14 +45,14 @@ fn entry(space: &TestSpace<'_>, n: u64) -> Entry {
 fn map_known(space: &TestSpace<'_>, n: u64, meanwhile: impl FnOnce() + Send) -> bool {
     let (page, reading) = (nth(n).vpn(), space.vm.rcu.read());
     let vma = space.find_cached(&reading, page).unwrap();
-    let found = walk(&space.table, page, Level::Pte, &reading);
+    let found = walk(&space.entries.table, page, Level::Pte, &reading);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             space.vm.machine.run_as(1);
             meanwhile();
         });
     });
-    map_known_huge_zero(space, vma, page, &found.table, &reading)
+    map_known_huge_zero(space, vma, Fault { addr: nth(n), access: Access::Read }, &found, &reading)
 }
 
 #[test]

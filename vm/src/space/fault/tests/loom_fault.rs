@@ -12,7 +12,7 @@ use crate::machine::{Format, Machine};
 use crate::space::edit::VmaEdit;
 use crate::space::fault::attempt::Proof;
 use crate::space::fault::attempt::attempt;
-use crate::space::fault::prepare::Prepared;
+use crate::space::fault::prepared::Prepared;
 use crate::space::*;
 use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -157,7 +157,7 @@ fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Unhooked)) {
     let range = VpnRange::new(START, START.add(PAGES));
     let guard = space.write(range);
     VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
-    sweep(&space.table, range, |run: SlotRun<'_, '_, TestMachine<TwoLevels>>| {
+    sweep(&space.entries.table, range, |run: SlotRun<'_, '_, TestMachine<TwoLevels>>| {
         run.unhook_each(&mut then, |_| IfShared::Add, |then, unhooked| then(unhooked));
     });
 }

@@ -92,7 +92,7 @@ pub(super) fn store(machine: &Tests, space: &TestSpace, page: Vpn, byte: u8) {
 
 pub(super) fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {
     let reading = space.vm.rcu.read();
-    match walk(&space.table, page, Level::Pte, &reading).entry() {
+    match walk(&space.entries.table, page, Level::Pte, &reading).entry() {
         Entry::Leaf(leaf) => Some(leaf.pfn),
         _ => None,
     }

@@ -176,7 +176,7 @@ pub(super) fn assert_none_cached(machine: &Tests, is_wrong: impl Fn(&Leaf) -> bo
 
 pub(super) fn leaf(space: &TestSpace) -> Option<Leaf> {
     let reading = space.vm.rcu.read();
-    match walk(&space.table, START, Level::Pte, &reading).entry() {
+    match walk(&space.entries.table, START, Level::Pte, &reading).entry() {
         Entry::Leaf(leaf) => Some(leaf),
         _ => None,
     }

@@ -30,7 +30,7 @@ fn page(page: Vpn) -> VpnRange {
 
 fn entry(space: &TestSpace, page: Vpn) -> Entry {
     let reading = space.vm.rcu.read();
-    walk(&space.table, page, Level::Pte, &reading).entry()
+    walk(&space.entries.table, page, Level::Pte, &reading).entry()
 }
 
 fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {
@@ -48,12 +48,12 @@ fn drop_in_parts(machine: &'static Tests, space: &'static TestSpace) {
         let done = gather.in_parts(|parts| {
             let help = || {
                 machine.run_as(2);
-                parts.part(|part| space.unhook_part(page(Y), part));
+                parts.part(|part| space.zap_later().alone(page(Y), part));
             };
-            thread::beside(help, || parts.part(|part| space.unhook_part(page(X), part)));
+            thread::beside(help, || parts.part(|part| space.zap_later().alone(page(X), part)));
         });
         assert!(done.is_some(), "no other edit is under way");
-        space.put_deferred(gather);
+        space.zap_later().put_deferred(gather);
     });
 }
 

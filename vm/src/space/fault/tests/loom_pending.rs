@@ -32,7 +32,7 @@ fn shared(space: &TestSpace) {
 
 fn entry(space: &TestSpace, page: Vpn) -> Entry {
     let reading = space.vm.rcu.read();
-    walk(&space.table, page, Level::Pte, &reading).entry()
+    walk(&space.entries.table, page, Level::Pte, &reading).entry()
 }
 
 fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {

@@ -218,7 +218,7 @@ fn loom_a_page_that_is_taken_back_against_loads_and_a_store_of_the_child() {
 /// Returns whether the child has loaded something.
 fn take_back_beside(machine: &'static Tests, space: &'static TestSpace, child: &'static TestSpace) -> bool {
     // A word that does not start as zero: the model is to know it before there are two threads.
-    assert!(child.tlb.generation() > 0);
+    assert!(child.entries.tlb.generation() > 0);
     let reader = thread::spawn(move || {
         machine.run_as(1);
         let running = child.activate(None);

@@ -29,7 +29,7 @@ fn scan_beside(machine: &'static Tests, space: &'static TestSpace, page: Vpn) ->
 
 fn leaf_of(space: &TestSpace, page: Vpn) -> Option<Leaf> {
     let reading = space.vm.rcu.read();
-    match walk(&space.table, page, Level::Pte, &reading).entry() {
+    match walk(&space.entries.table, page, Level::Pte, &reading).entry() {
         Entry::Leaf(leaf) => Some(leaf),
         _ => None,
     }
@@ -38,7 +38,7 @@ fn leaf_of(space: &TestSpace, page: Vpn) -> Option<Leaf> {
 /// The entry of X says that the page was read, and not written.
 fn clean(space: &TestSpace) {
     let reading = space.vm.rcu.read();
-    let found = walk(&space.table, X, Level::Pte, &reading);
+    let found = walk(&space.entries.table, X, Level::Pte, &reading);
     let mut table = found.table.lock().unwrap();
     table.adjust(found.slot, |leaf| Some(LeafBits { dirty: false, ..LeafBits::of(leaf) }));
 }

@@ -12,7 +12,7 @@ use crate::vma::VmaFlags;
 /// Clears what the hardware has noted in the entry of X.
 fn forget_use(space: &TestSpace) {
     let reading = space.vm.rcu.read();
-    let found = walk(&space.table, X, Level::Pte, &reading);
+    let found = walk(&space.entries.table, X, Level::Pte, &reading);
     let mut table = found.table.lock().unwrap();
     table.adjust(found.slot, |leaf| {
         let bits = LeafBits::of(leaf);

@@ -3,7 +3,7 @@
 use crate::machine::testing::TestMachine;
 use crate::space::fault::Fallback;
 use crate::space::fault::attempt::{Speculated, attempt};
-use crate::space::fault::prepare::Prepared;
+use crate::space::fault::prepared::Prepared;
 use crate::space::tests::world::{boot_map, space_of};
 use crate::space::{Fault, FaultError, MapRequest, Vm};
 use crate::units::{Access, PageSize, VirtAddr};
@@ -29,12 +29,12 @@ fn a_copy_of_one_page_of_the_pool_is_not_installed_over_another() {
         let mut prepared = Prepared::new(&vm);
         let try_once = |page, prepared: &mut _| attempt(&space, store(page), &Speculated, prepared);
         // The first page is shared: what the next attempt needs is a copy of it.
-        assert_eq!(try_once(0, &mut prepared), Err(Fallback::HugeUnprepared));
-        space.prepare_huge(&mut prepared);
+        assert_eq!(try_once(0, &mut prepared), Err(Fallback::Unprepared));
+        space.bring(&mut prepared);
         // But that is of the second page, which needs one of its own.
-        assert_eq!(try_once(1, &mut prepared), Err(Fallback::HugeUnprepared));
+        assert_eq!(try_once(1, &mut prepared), Err(Fallback::Unprepared));
         assert_eq!([frame(0), frame(1)], before);
-        space.prepare_huge(&mut prepared);
+        space.bring(&mut prepared);
         assert_eq!(try_once(1, &mut prepared), Ok(()));
         assert!(frame(0) == before[0] && frame(1) != before[1]);
         drop(prepared);

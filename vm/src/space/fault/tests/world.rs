@@ -223,7 +223,7 @@ pub(super) fn assert_forgotten<F: Format>(space: &Space<F>, page: Vpn) {
 
 pub(super) fn has_leaf<F: Format>(space: &Space<F>, page: Vpn) -> bool {
     let reading = space.vm.rcu.read();
-    walk(&space.table, page, Level::Pte, &reading).entry() != Entry::Absent
+    walk(&space.entries.table, page, Level::Pte, &reading).entry() != Entry::Absent
 }
 
 pub(super) fn assert_telling(seen: &Seen) {

@@ -23,17 +23,17 @@ fn pages_behind_a_fork_that_passes_what_this_installs(access: Access) {
     space.map(&MapRequest { place, ..MapRequest::anonymous(2 * HUGE * PAGE) }).unwrap();
     space.fault(Fault { addr: BASE.addr(), access }).unwrap();
     let pages: VpnRange = pages_of(Order::HUGE, BASE);
-    let fork = space.fork.begin();
-    assert!(!space.fork.is_behind(BASE), "nothing was passed");
+    let fork = space.entries.fork.begin();
+    assert!(!space.entries.fork.is_behind(BASE), "nothing was passed");
     let met = space.pass_huge(pages, &fork).unwrap();
     let met_the_zero_page = matches!(met, Met::Zero(_));
     assert!(met_the_zero_page || matches!(met, Met::Block(_)), "no huge leaf is there");
     assert_eq!(met_the_zero_page, access == Access::Read);
-    assert!(space.fork.is_behind(Vpn(pages.end.0 - 1)), "the last page was passed");
-    assert!(!space.fork.is_behind(pages.end), "the page after them was not");
+    assert!(space.entries.fork.is_behind(Vpn(pages.end.0 - 1)), "the last page was passed");
+    assert!(!space.entries.fork.is_behind(pages.end), "the page after them was not");
     drop(met);
     drop(fork);
-    assert!(!space.fork.is_behind(BASE), "no fork is under way");
+    assert!(!space.entries.fork.is_behind(BASE), "no fork is under way");
 }
 
 #[test]

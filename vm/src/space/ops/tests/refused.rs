@@ -75,7 +75,7 @@ fn set_flags(space: &TestSpace<'_>, addr: VirtAddr, flags: VmaFlags) {
 
 fn leaf(space: &TestSpace<'_>, page: Vpn) -> Option<Leaf> {
     let reading = space.vm().rcu.read();
-    match walk(&space.table, page, Level::Pte, &reading).entry() {
+    match walk(&space.entries.table, page, Level::Pte, &reading).entry() {
         Entry::Leaf(leaf) => Some(leaf),
         _ => None,
     }

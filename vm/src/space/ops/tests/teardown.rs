@@ -129,10 +129,10 @@ fn a_part_frees_nothing_before_the_flush_of_all() {
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
         let guard = space.share(range);
         space.gather(guard.held(), range, |gather| {
-            let done = gather.in_parts(|parts| parts.part(|part| space.unhook_part(range, part)));
+            let done = gather.in_parts(|parts| parts.part(|part| space.zap_later().alone(range, part)));
             assert_eq!((done, kinds()), (Some(()), [Kind::User; 2]), "freed before the flush");
             assert!(pages.iter().all(|&page| machine.has_cached(0, page)));
-            space.put_deferred(gather);
+            space.zap_later().put_deferred(gather);
             assert!(!pages.iter().any(|&page| machine.has_cached(0, page)), "not flushed");
             assert!(!kinds().contains(&Kind::User), "not freed");
         });
@@ -146,7 +146,7 @@ fn a_part_frees_nothing_before_the_flush_of_all() {
 fn a_range_is_cleared_alone_where_another_edit_leaves_frames_in_their_slots() {
     with_helpers(1 << 14, |space| {
         map_all(space);
-        let other = space.tlb.begin_edit();
+        let other = space.entries.tlb.begin_edit();
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
         let guard = space.share(range);
         space.gather_pending(guard.held(), &other, range, |gather| {
@@ -172,13 +172,13 @@ fn a_part_that_panics_loses_nothing() {
             let part = || {
                 gather.in_parts(|parts| {
                     parts.part(|part| {
-                        space.unhook_part(range, part);
+                        space.zap_later().alone(range, part);
                         panic!("a part panics");
                     });
                 })
             };
             assert!(catch_unwind(AssertUnwindSafe(part)).is_err());
-            space.put_deferred(gather);
+            space.zap_later().put_deferred(gather);
         });
         assert_eq!((flushes(space) - before, left(space)), (1, 0));
         drop(guard);

@@ -119,7 +119,7 @@ fn a_fault_says_that_it_takes_a_page_from_a_collapse() {
     with_base_pages(|vm, space| {
         fill(&space, [3, 4, HUGE + 1]);
         let region = VpnRange::new(Vpn(BASE), Vpn(BASE + HUGE));
-        let collapse = space.fork.begin_collapse(region);
+        let collapse = space.entries.fork.begin_collapse(region);
         fault(&space, 9, Access::Read);
         fill(&space, [HUGE + 2]);
         assert!(!collapse.is_any_taken(), "a page of zeros is nobody's, and the other is elsewhere");
@@ -156,7 +156,7 @@ fn the_huge_page_is_installed_after_the_flush_of_what_it_replaces() {
         with_table(&space, |table| table.freeze(0..HUGE as usize, &mut folio, &mut false)).unwrap();
         copy_all(&space, &mut folio);
         folio.zero_rest();
-        space.note_huge_leaves();
+        space.entries.note_huge_leaves();
         let region = pages(0, HUGE);
         let (birth, bits) = (space.node.birth(region.start), LeafBits::new(Rights::READ | Rights::USER));
         let reading = vm.read();
@@ -165,7 +165,7 @@ fn the_huge_page_is_installed_after_the_flush_of_what_it_replaces() {
         let child = found.table.child(found.slot, &reading).unwrap().lock_below(&parent).unwrap();
         let flush = || {
             assert_eq!((seen(3), seen(4)), (Some(before), None), "a page and the huge page at once");
-            vm.shootdown.flush(machine, &space.tlb, region);
+            vm.shootdown.flush(machine, &space.entries.tlb, region);
         };
         let old = parent.replace_by_block(found.slot, child, folio, (birth, bits.used(true)), flush).unwrap();
         drop((parent, reading));

@@ -284,7 +284,7 @@ fn advice_for_a_part_says_nothing_of_a_huge_page_that_came_later() {
         let found = walk(space.page_table(), Vpn(BASE), Level::Pmd, &reading);
         assert_eq!((found.table.level(), found.entry()), (Level::Pmd, Entry::Absent));
         let bits = crate::table::LeafBits::new(Rights::READ | Rights::WRITE | Rights::USER).used(true);
-        found.table.lock().unwrap().install_huge(found.slot, folio.into_mapped(), bits);
+        found.table.lock().unwrap().install(found.slot, folio.into_mapped(), bits);
         drop(reading);
         space.advise(at(3), 5 * PAGE, Advice::Free).unwrap();
         let (leaf, covers) = leaf(&space, 0).unwrap();

@@ -166,15 +166,15 @@ fn a_fault_for_a_huge_page_waits_for_a_fork_that_has_passed() {
     use crate::space::fault::{Prepared, Speculated, attempt};
     with_space(|vm, space| {
         map(&space, 0, HUGE);
-        let under_way = space.fork.begin();
+        let under_way = space.entries.fork.begin();
         // The first pages of it.
         under_way.advance(Vpn(BASE + 3));
         let mut prepared = Prepared::new(vm);
         let mut again = || {
             attempt(&space, Fault { addr: at(HUGE - 1), access: Access::Write }, &Speculated, &mut prepared)
         };
-        assert_eq!(again(), Err(Fallback::HugeUnprepared));
-        prepared.prepare_huge();
+        assert_eq!(again(), Err(Fallback::Unprepared));
+        space.bring(&mut prepared);
         let mut again = || {
             attempt(&space, Fault { addr: at(HUGE - 1), access: Access::Write }, &Speculated, &mut prepared)
         };

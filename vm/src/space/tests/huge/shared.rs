@@ -287,7 +287,7 @@ fn a_store_to_a_shared_huge_page_waits_for_a_fork_that_has_passed() {
         filled(&space);
         let child = space.fork().unwrap();
         let store = Fault { addr: at(3), access: Access::Write };
-        let under_way = space.fork.begin();
+        let under_way = space.entries.fork.begin();
         under_way.advance(Vpn(BASE + HUGE));
         let result = attempt(&space, store, &Speculated, &mut Prepared::new(vm));
         assert_eq!(result, Err(Fallback::Forking));

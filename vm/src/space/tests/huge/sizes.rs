@@ -231,22 +231,22 @@ fn each_frame_of_a_block_leads_to_its_own_page() {
 fn a_fault_for_a_block_waits_for_a_fork_that_has_passed_its_first_page() {
     with_only(4, |vm, space| {
         map(&space, 0, 64);
-        let under_way = space.fork.begin();
+        let under_way = space.entries.fork.begin();
         under_way.advance(Vpn(BASE + 17));
         let mut prepared = Prepared::new(vm);
         let write = |page| Fault { addr: at(page), access: Access::Write };
         // The first attempt links the table.
-        assert_eq!(attempt(&space, write(30), &Speculated, &mut prepared), Err(Fallback::HugeUnprepared));
-        prepared.prepare_huge();
+        assert_eq!(attempt(&space, write(30), &Speculated, &mut prepared), Err(Fallback::Unprepared));
+        space.bring(&mut prepared);
         assert_eq!(attempt(&space, write(30), &Speculated, &mut prepared), Err(Fallback::Forking));
         assert_eq!(attempt(&space, write(40), &Speculated, &mut prepared), Ok(()), "the next block is ahead");
         drop(under_way);
         assert_eq!(
             attempt(&space, write(30), &Speculated, &mut prepared),
-            Err(Fallback::HugeUnprepared),
+            Err(Fallback::Unprepared),
             "it was used"
         );
-        prepared.prepare_huge();
+        space.bring(&mut prepared);
         assert_eq!((attempt(&space, write(30), &Speculated, &mut prepared), blocks(vm, 4)), (Ok(()), (2, 0)));
     });
 }

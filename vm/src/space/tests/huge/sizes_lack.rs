@@ -59,7 +59,7 @@ fn where_no_zone_has_a_block_a_fault_makes_do_with_a_base_page_at_once() {
         };
         store(&space, 300, 1);
         assert_eq!(resident(&space, HUGE), 256, "a block");
-        assert_eq!(one_attempt(0), Err(Fallback::HugeUnprepared), "there are blocks, outside of the attempt");
+        assert_eq!(one_attempt(0), Err(Fallback::Unprepared), "there are blocks, outside of the attempt");
         let kept = fragment(vm, Order(2));
         (0..8).for_each(|nth| assert_eq!(one_attempt(nth * 16), Ok(())));
         assert_eq!(resident(&space, HUGE), 256 + 8);
@@ -111,20 +111,20 @@ fn a_block_that_does_not_fit_any_more_is_free_again_as_zeroed() {
         map(&space, 0, HUGE);
         let mut prepared = Prepared::new(vm);
         let write = Fault { addr: at(5), access: Access::Write };
-        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Err(Fallback::HugeUnprepared));
-        prepared.prepare_huge();
+        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Err(Fallback::Unprepared));
+        space.bring(&mut prepared);
         // Another thread has read a page of the block.
         fault(&space, 8, Access::Read);
-        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Err(Fallback::HugeUnprepared));
-        prepared.prepare_huge();
+        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Err(Fallback::Unprepared));
+        space.bring(&mut prepared);
         assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Ok(()));
         assert_eq!((resident(&space, HUGE), installed(vm)[1]), (8 + 1, 1), "32 KiB fit beside that page");
         drop(prepared);
         // A store to the page itself makes the block one page.
         let mut prepared = Prepared::new(vm);
         let write = Fault { addr: at(300), access: Access::Write };
-        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Err(Fallback::HugeUnprepared));
-        prepared.prepare_huge();
+        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Err(Fallback::Unprepared));
+        space.bring(&mut prepared);
         fault(&space, 301, Access::Read);
         fault(&space, 298, Access::Read);
         assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Ok(()));

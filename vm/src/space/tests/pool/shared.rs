@@ -3,7 +3,7 @@
 use super::*;
 use crate::object::SharedPoolCounts;
 use crate::space::{Advice, MemlockLimit, Sharing};
-use crate::vma::BackingId;
+use crate::vma::Backing;
 
 fn shared(page: u64, pages: u64) -> MapRequest {
     MapRequest { sharing: Sharing::Shared, ..request(page, pages) }
@@ -17,11 +17,11 @@ pub(super) fn map_shared(space: &TestSpace<'_>, page: u64, pages: u64) {
     try_map_shared(space, page, pages).unwrap();
 }
 
-fn backing(space: &TestSpace<'_>, page: u64) -> Option<BackingId> {
+fn backing(space: &TestSpace<'_>, page: u64) -> Option<Backing> {
     let mut found = None;
     space.each_vma(|vma| {
         if vma.range.contains(Vpn(BASE + page * HUGE)) {
-            found = vma.backing;
+            found = Some(vma.backing.get());
         }
     });
     found

@@ -1,0 +1,168 @@
+//! What one leaf holds of the folio that it maps: one of its mappings.
+
+use super::folio::{Base, FolioSize, Zeroed};
+use super::parts::{ExclusiveBlock, FolioParts};
+use super::{Folio, UserFrame};
+use crate::frame::record::BlockLeaves;
+use crate::frame::{Birth, FrameState, Memory, NotMappedAgain};
+use crate::machine::Machine;
+use crate::units::{Order, Pfn};
+use core::fmt;
+use core::mem::ManuallyDrop;
+
+/// What one leaf entry holds of a folio: it is counted as one of its entries, and the frames stay while it
+/// is. Only a table's `install` consumes it; dropping it takes the mapping back, and the last one puts the
+/// reference of all.
+pub struct Mapped<'m, M: Machine, S: FolioSize = Base> {
+    /// Invariant: the frames from `pfn` on, as many as this size has, are memory of `memory` in use. One
+    /// frame: one of its mapcount is this value's. More: they are a block whose record counts this value as
+    /// one of its leaves; or they were one, and the record of each counts this value as one of its entries.
+    memory: &'m Memory<'m, M>,
+    pfn: Pfn,
+    size: S,
+}
+
+/// Of one frame.
+pub type MappedFrame<'m, M> = Mapped<'m, M, Base>;
+/// Of a block.
+pub type MappedFolio<'m, M> = Mapped<'m, M, Order>;
+
+impl<'m, M: Machine, S: FolioSize> Mapped<'m, M, S> {
+    /// The first mapping of a block that the caller owned, and gives up.
+    #[inline(always)]
+    pub(in crate::frame) fn first(
+        memory: &'m Memory<'m, M>,
+        (pfn, size): (Pfn, S),
+        birth: Option<Birth>,
+    ) -> Self {
+        let meta = memory.meta_of(pfn);
+        if S::IS_BASE {
+            meta.become_mapped_user(birth);
+        } else {
+            meta.become_mapped_block(birth);
+        }
+        Self { memory, pfn, size }
+    }
+
+    /// The mapping of the caller, which gives it up.
+    #[inline(always)]
+    pub(super) fn of_counted(memory: &'m Memory<'m, M>, pfn: Pfn, size: S) -> Self {
+        Self { memory, pfn, size }
+    }
+
+    /// The number of the first frame.
+    pub fn pfn(&self) -> Pfn {
+        self.pfn
+    }
+
+    /// log2 of the number of frames.
+    pub fn order(&self) -> Order {
+        self.size.order()
+    }
+
+    /// The size.
+    #[inline(always)]
+    pub(crate) fn size(&self) -> S {
+        self.size
+    }
+
+    /// The frames, to be copied from.
+    pub(crate) fn user_frame(&self) -> UserFrame<'_, M> {
+        UserFrame::new(self.memory, self.pfn)
+    }
+
+    /// Hands the mapping to an entry of a table of `memory`, which the folio must be of.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn into_entry(self, memory: &Memory<'_, M>) -> Pfn {
+        assert!(memory.is(self.memory), "a folio of another memory");
+        ManuallyDrop::new(self).pfn
+    }
+
+    /// Takes the mapping back that [`into_entry`](Self::into_entry) handed to an entry.
+    ///
+    /// # Safety
+    /// An entry of a table of `memory` owned the mapping, of this size, and was replaced by the caller under
+    /// the table's lock: the mapping is nobody else's.
+    pub(crate) unsafe fn from_entry(memory: &'m Memory<'m, M>, pfn: Pfn, size: S) -> Self {
+        Self { memory, pfn, size }
+    }
+
+    /// Splits the block into frames, unless it was split, and gives what this value holds of each. No CPU
+    /// translates through the entry any more that it was of.
+    pub(crate) fn split(self) -> FolioParts<'m, M> {
+        let folio = ManuallyDrop::new(self);
+        let (memory, first, order) = (folio.memory, folio.pfn, folio.size.order());
+        let meta = memory.meta_of(first);
+        let (exclusive, has_split_block) = if meta.state().is_exclusive() {
+            let state = meta.split_first();
+            let state = if mutant!("split.lazyfree-lost") { FrameState::USER_FRAME } else { state };
+            (Some(ExclusiveBlock { state, birth: meta.birth() }), true)
+        } else {
+            (None, memory.split_shared(first, order))
+        };
+        FolioParts::new(memory, first, order, exclusive, has_split_block)
+    }
+}
+
+impl<'m, M: Machine> Folio<'m, M, Order, Zeroed> {
+    /// The frames of the block as exclusive user memory, for as many entries of a space that are going to map
+    /// one each: those of the pages from the one of the birth on.
+    pub(crate) fn into_parts_at(self, birth: Birth) -> FolioParts<'m, M> {
+        let (memory, first, order) = self.into_parts();
+        memory.meta_of(first).become_first_part(birth);
+        let exclusive = Some(ExclusiveBlock { state: FrameState::USER_FRAME, birth: Some(birth) });
+        FolioParts::new(memory, first, order, exclusive, false)
+    }
+}
+
+impl<M: Machine> Memory<'_, M> {
+    /// One mapping more of the frames that a leaf of this size maps. They are not *exclusive* afterwards.
+    ///
+    /// # Errors
+    /// A mapcount would overflow; or the folio is exclusive and referenced. Nothing has changed.
+    ///
+    /// # Safety
+    /// A leaf of this size, in a table whose lock the caller holds, owns a mapping of the frames, and stands
+    /// until this returns.
+    #[inline(always)]
+    pub(crate) unsafe fn map_again<S: FolioSize>(
+        &self,
+        pfn: Pfn,
+        size: S,
+    ) -> Result<Mapped<'_, M, S>, NotMappedAgain> {
+        if S::IS_BASE {
+            // The entry is counted in the mapcount, so all entries have a reference, which the new one
+            // shares.
+            self.meta_of(pfn).map_again()?;
+        } else {
+            match self.meta_of(pfn).map_block_again()? {
+                BlockLeaves::FirstOfBlock | BlockLeaves::Block => {}
+                BlockLeaves::Frames => self.map_each_again(pfn, size.order())?,
+            }
+        }
+        Ok(Mapped { memory: self, pfn, size })
+    }
+
+    /// Takes the mapping of a leaf of this order back, after its flush; the last one puts the reference of
+    /// all.
+    #[inline(always)]
+    pub(super) fn put_mapped(&self, pfn: Pfn, order: Order) {
+        match order {
+            Order::BASE => self.put_mapping(pfn),
+            order => self.put_leaf(pfn, order),
+        }
+    }
+}
+
+impl<M: Machine, S: FolioSize> Drop for Mapped<'_, M, S> {
+    fn drop(&mut self) {
+        self.memory.put_mapped(self.pfn, self.size.order());
+    }
+}
+
+impl<M: Machine, S: FolioSize> fmt::Debug for Mapped<'_, M, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mapping of {:?} of {:?}", self.pfn, self.size.order())
+    }
+}

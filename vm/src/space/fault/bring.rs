@@ -1,0 +1,117 @@
+//! What an attempt has lacked is brought: with no lock held and outside of any read section, so it may last,
+//! and sleep.
+
+use super::known_zero::kind_of;
+use super::prepared::{Fill, Owner, Prepared, Slow, Want};
+use crate::frame::{FrameRef, NoHugeZero, NotTaken, Priority, Taken};
+use crate::machine::{Cpu, Machine};
+use crate::space::{AddressSpace, Counter, Vm};
+use crate::table::walk;
+use crate::units::{Level, Order, Vpn};
+use crate::vma::OrderSet;
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Brings what the last attempt wanted, if it wanted anything.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::space) fn bring(&self, prepared: &mut Prepared<'v, M>) {
+        let vm = self.vm;
+        let Slow::Wanted(want) = prepared.slow else { return };
+        let fill = match want {
+            Want::Block(owner, orders) => self.bring_block(owner, orders, prepared),
+            // Allocated by `wait_for_memory`; found without waiting.
+            Want::Blank | Want::Page => return,
+            Want::HugeZero => {
+                let kind = kind_of::<M::Format>(vm.zero_page).ok_or(NoHugeZero);
+                let taken =
+                    kind.and_then(|kind| self.entries.table.take_huge_zero(kind, Some(Priority::Normal)));
+                if matches!(taken, Ok((_, Taken::Allocated))) {
+                    vm.count(Counter::ThpZeroPageAlloc);
+                }
+                taken.ok().map(|_| Fill::Elsewhere)
+            }
+            Want::Hugetlb(size, right) => {
+                let try_take = || vm.memory.take_from_pool(size, prepared.placement, right);
+                let taken = match try_take() {
+                    // Walkers without a lock have their references in read sections.
+                    Err(NotTaken::Astray) => {
+                        vm.settle();
+                        try_take()
+                    }
+                    taken => taken,
+                };
+                match taken {
+                    Ok(mut folio) => {
+                        folio.zero(vm.workers);
+                        Some(Fill::Hugetlb(folio))
+                    }
+                    // The next attempt finds another entry, or wants a page again.
+                    Err(NotTaken::Kept | NotTaken::Away) => return M::Cpu::relax(),
+                    Err(NotTaken::Empty | NotTaken::Astray) => None,
+                }
+            }
+            Want::HugetlbCopy(size, page) => match vm.memory.take_for_copy(size, prepared.placement) {
+                Ok(unfilled) => match self.shared_hugetlb_page(page) {
+                    Some(source) => Some(Fill::HugetlbCopy(unfilled.fill(source, vm.workers))),
+                    // The next attempt finds another entry.
+                    None => return drop(unfilled),
+                },
+                Err(NotTaken::Kept | NotTaken::Away) => return M::Cpu::relax(),
+                Err(NotTaken::Empty | NotTaken::Astray) => None,
+            },
+        };
+        match fill {
+            Some(Fill::Elsewhere) => prepared.slow = Slow::Nothing,
+            Some(fill) => prepared.found(want, fill),
+            None => prepared.note_lack(want),
+        }
+    }
+
+    /// A zeroed block of the largest of the orders that is free. Each that is not is counted. A block takes
+    /// as long to zero as hundreds of faults, so idle helpers zero parts of it.
+    fn bring_block(
+        &self,
+        owner: Owner,
+        mut orders: OrderSet,
+        prepared: &Prepared<'v, M>,
+    ) -> Option<Fill<'v, M>> {
+        while let Some(order) = orders.largest() {
+            let (memory, placement) = (&self.vm.memory, prepared.placement);
+            let helpers = self.vm.workers.filter(|_| order >= Order::HUGE);
+            if let Some(folio) = memory.alloc_zeroed_folio_by(placement, order, helpers) {
+                return Some(Fill::Own(folio));
+            }
+            self.vm.count_lack_of_block(owner, order);
+            orders = orders.without(order);
+            if mutant!("sizes.smaller-not-tried") {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// A reference to the private hugetlb folio that `page` lies in, where it is shared with other spaces.
+    pub(in crate::space) fn shared_hugetlb_page(&self, page: Vpn) -> Option<FrameRef<'v, M>> {
+        let reading = self.vm.rcu.read();
+        let found = walk(&self.entries.table, page, Level::Pte, &reading);
+        let table = found.table.lock()?;
+        if self.entries.fork.is_behind(page) && !mutant!("pool.copied-before-flush") {
+            return None;
+        }
+        let leaf = table.shared_hugetlb_leaf(found.slot)?;
+        self.vm.memory.try_get(leaf.pfn)
+    }
+}
+
+impl<M: Machine> Vm<'_, M> {
+    /// Counts that there was no block of this order.
+    #[cold]
+    pub(super) fn count_lack_of_block(&self, owner: Owner, order: Order) {
+        let counter = match owner {
+            Owner::Object => Some(Counter::ThpFileFallback),
+            Owner::Space if order == Order::HUGE => Some(Counter::ThpFaultFallback),
+            Owner::Space => Counter::anon_fault_fallback(order),
+        };
+        counter.into_iter().for_each(|counter| self.count(counter));
+    }
+}

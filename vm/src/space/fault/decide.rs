@@ -1,0 +1,130 @@
+//! How a fault changes the entry that it found: a pure decision, made without a lock, the same at all levels.
+
+use crate::machine::{Entry, Leaf, Marker};
+use crate::units::{Access, Pfn, Rights};
+
+/// What a fault is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The access.
+    Access,
+    /// A pin of the base page: private memory gets a folio that is *exclusive*, whatever the access.
+    Pin,
+}
+
+/// A decision; applied under the table's lock if the entry is still the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Decision {
+    /// The entry allows the access: another CPU was faster, or this CPU's TLB knew less.
+    Nothing,
+    /// Another CPU is changing the entry: give up and try again.
+    Wait,
+    /// A sweep has left a frame there until it has flushed: wait for the end of its call.
+    WaitForZap,
+    /// The page is lost: a bus error.
+    Lost,
+    /// The entry is of a kind that faults do not know: nothing to wait for.
+    Refuse,
+    /// Map the zero page.
+    MapZeroPage,
+    /// Map a zeroed frame of the space's own.
+    MapFrame,
+    /// Map memory of the space's own in the place of zeros, which other CPUs may still use.
+    ReplaceZeroPage,
+    /// Map what the source has for the page, with these rights: an object's page in a private mapping is not
+    /// to be written.
+    MapSource(Rights),
+    /// Map a copy of that.
+    CopySource,
+    /// Give the leaf these rights; its folio stays.
+    Allow(Rights),
+    /// Give the leaf of private memory these rights, to write too: in place, if its folio is exclusive or can
+    /// become so; else with a copy. The lock decides.
+    AllowWrite(Rights),
+}
+
+/// The inputs of the decision, besides the entry.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultInputs {
+    /// Whether the mapping is of anonymous memory.
+    pub is_anonymous: bool,
+    /// Whether an object has pages of it.
+    pub has_object: bool,
+    /// Whether stores are the mapping's alone.
+    pub is_private: bool,
+    /// The mapping's rights, which allow the access.
+    pub rights: Rights,
+    /// The kind of access.
+    pub access: Access,
+    /// The first frame of the zeros that a leaf may show.
+    pub zero: Pfn,
+}
+
+/// Decides how to change `entry`.
+#[inline(always)]
+pub fn decide(entry: Entry, inputs: FaultInputs, goal: Goal) -> Decision {
+    if goal == Goal::Pin {
+        return decide_pin(entry, inputs);
+    }
+    match entry {
+        Entry::Absent if !inputs.is_anonymous => decide_source(inputs),
+        Entry::Absent if inputs.access == Access::Write => Decision::MapFrame,
+        Entry::Absent => Decision::MapZeroPage,
+        Entry::Leaf(leaf) => decide_present(leaf, inputs),
+        other => decide_marker(other, inputs),
+    }
+}
+
+#[inline(always)]
+fn decide_marker(entry: Entry, inputs: FaultInputs) -> Decision {
+    match entry {
+        Entry::Marker(Marker::PendingFree(_)) if mutant!("fault.pending-trusted") => Decision::MapFrame,
+        Entry::Marker(Marker::PendingFree(_)) => Decision::WaitForZap,
+        Entry::Marker(Marker::Reserved | Marker::Lost) if inputs.is_anonymous => Decision::Refuse,
+        Entry::Marker(Marker::Reserved) => decide_source(inputs),
+        Entry::Marker(Marker::Lost) => Decision::Lost,
+        Entry::Marker(Marker::Busy) | Entry::Table(_) => Decision::Wait,
+        Entry::Marker(Marker::Unknown) | Entry::Absent | Entry::Leaf(_) => Decision::Refuse,
+    }
+}
+
+#[inline(always)]
+fn decide_source(inputs: FaultInputs) -> Decision {
+    let is_copied = inputs.is_private && inputs.access == Access::Write;
+    if is_copied { Decision::CopySource } else { Decision::MapSource(shown(inputs)) }
+}
+
+/// The rights of a leaf that a load gets back, or gets.
+#[inline(always)]
+fn shown(inputs: FaultInputs) -> Rights {
+    if inputs.is_private && inputs.has_object { inputs.rights - Rights::WRITE } else { inputs.rights }
+}
+
+fn decide_pin(entry: Entry, inputs: FaultInputs) -> Decision {
+    match entry {
+        Entry::Absent if inputs.is_anonymous => Decision::MapFrame,
+        Entry::Absent if inputs.is_private => Decision::CopySource,
+        Entry::Leaf(leaf) if leaf.pfn == inputs.zero => Decision::ReplaceZeroPage,
+        Entry::Leaf(leaf) if !leaf.owned() => Decision::Refuse,
+        Entry::Leaf(_) if inputs.is_private => Decision::AllowWrite(inputs.rights),
+        entry => decide(entry, inputs, Goal::Access),
+    }
+}
+
+#[inline(always)]
+fn decide_present(leaf: Leaf, inputs: FaultInputs) -> Decision {
+    if leaf.rights.contains(inputs.access.needs()) {
+        Decision::Nothing
+    } else if inputs.is_anonymous && !leaf.owned() && leaf.pfn != inputs.zero {
+        // Frames of others in memory of its own: no record says whether they may be written.
+        Decision::Refuse
+    } else if leaf.pfn != inputs.zero {
+        let copies = inputs.is_private && inputs.access == Access::Write;
+        if copies { Decision::AllowWrite(inputs.rights) } else { Decision::Allow(shown(inputs)) }
+    } else if inputs.access == Access::Write {
+        Decision::ReplaceZeroPage
+    } else {
+        Decision::Allow(inputs.rights - Rights::WRITE)
+    }
+}

@@ -1,0 +1,305 @@
+//! What the pages of a mapping are filled from: the one place where faults tell mappings apart.
+//!
+//! | source | an absent page gets | sizes | P12 |
+//! |---|---|---|---|
+//! | `Anonymous` | zeros, or memory of the space's own | base, mTHP, 2 MiB | |
+//! | `Object`, shared | the object's page | base, 2 MiB | the object has it still |
+//! | `Object`, private | the same, without WRITE; a store: a copy | base | the same |
+//! | `Hugetlb` | a folio of the pool, by its right; or the object's | 2 MiB or 1 GiB alone | the same |
+//! | `Pfn` | nothing: its leaves are there from the start | | |
+//!
+//! A closed enum, matched in code that is not inlined into faults of anonymous base pages: these never make a
+//! value of it but a constant.
+
+use super::Fallback;
+use super::attempt::FaultContext;
+use super::decide::Goal;
+use super::prepared::{Fill, Owner, Prepared, Slow, Want};
+use super::proof::Proof;
+use crate::frame::PoolTake;
+use crate::machine::{Entry, Machine, Marker};
+use crate::object::{FillError, FoundPage, Object};
+use crate::space::AddressSpace;
+use crate::space::counters::Counter;
+use crate::sync::ReadGuard;
+use crate::table::{EntryRef, LockedTable};
+use crate::units::{Access, Level, Order, PageSize, Vpn};
+use crate::vma::{Backing, HugetlbBacking, OrderSet, SharedHugeUse, Vma, order_of_fault};
+use crate::vma::{orders_of_fault, pages_of, shared_huge_use_of_fault};
+
+/// What the pages of a mapping are filled from, for the life of a read section.
+pub(super) enum Source<'r, M: Machine> {
+    /// The space's own memory.
+    Anonymous,
+    /// Pages of an object.
+    Object(&'r Object<M::Cpu>),
+    /// The hugetlb pool; with an object, that has the pages.
+    Hugetlb(HugetlbBacking, Option<&'r Object<M::Cpu>>),
+    /// Nothing: frames that were given.
+    Pfn,
+}
+
+impl<M: Machine> Clone for Source<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Source<'_, M> {}
+
+impl<'r, M: Machine> Source<'r, M> {
+    /// The source of a mapping.
+    ///
+    /// # Errors
+    /// [`Fallback::VmaChanged`]: its object is gone.
+    pub fn of<'v: 'r>(
+        space: &'r AddressSpace<'v, M>,
+        vma: &Vma<M::Cpu>,
+        reading: &'r ReadGuard<'_, M::Cpu>,
+    ) -> Result<Self, Fallback> {
+        let object = |id| space.vm.object(id, reading).ok_or(Fallback::VmaChanged);
+        Ok(match vma.backing().get() {
+            Backing::Anonymous => Self::Anonymous,
+            Backing::Object(id) => Self::Object(object(id)?),
+            Backing::Hugetlb(hugetlb) => Self::Hugetlb(hugetlb, hugetlb.object.map(object).transpose()?),
+            Backing::Pfn(_) => Self::Pfn,
+        })
+    }
+
+    fn object(self) -> Option<&'r Object<M::Cpu>> {
+        match self {
+            Self::Object(object) | Self::Hugetlb(_, Some(object)) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// Whether the entry at this level is one of the mapping's pages, and not a place for a table.
+    pub fn ends_at(self, level: Level) -> bool {
+        match self {
+            Self::Hugetlb(hugetlb, _) => hugetlb.size.level() == level,
+            _ => level == Level::Pte,
+        }
+    }
+}
+
+impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
+    /// The orders of the folio that a fault may map around its page, where nothing is mapped: pure policy of
+    /// the source, the mapping and the place.
+    pub(super) fn orders(&self, source: Source<'_, M>, vma: &Vma<M::Cpu>, access: Access) -> OrderSet {
+        let (space, vm) = (self.space, self.space.vm);
+        let refusal = space.huge_refusal();
+        match source {
+            Source::Anonymous => {
+                let huge = order_of_fault(vm.huge_policy, refusal, vma, self.page);
+                let between = if access == Access::Write && !vm.huge_sizes.is_never() {
+                    orders_of_fault(vm.huge_sizes, vm.huge_policy, refusal, vma, self.page)
+                } else {
+                    OrderSet::EMPTY
+                };
+                if huge == Order::HUGE { between.with(huge) } else { between }
+            }
+            Source::Object(..) if vma.is_private() => OrderSet::EMPTY,
+            Source::Object(..) => match shared_huge_use_of_fault(vm.shared_huge, refusal, vma, self.page) {
+                SharedHugeUse::None => OrderSet::EMPTY,
+                SharedHugeUse::Map | SharedHugeUse::Fill => OrderSet::EMPTY.with(Order::HUGE),
+            },
+            Source::Hugetlb(hugetlb, _) => OrderSet::EMPTY.with(hugetlb.size.order()),
+            Source::Pfn => OrderSet::EMPTY,
+        }
+    }
+
+    /// Finds what an absent entry gets, without sleeping: it is prepared afterwards. The order of the folio;
+    /// `None` where a base page is to be mapped, and a table is to be linked for it.
+    ///
+    /// # Errors
+    /// Why not; [`Fallback::Unprepared`] where it is to be brought before the next attempt.
+    pub(super) fn find(
+        &self,
+        source: Source<'_, M>,
+        entry: &EntryRef<'_, 's, M>,
+        (access, goal): (Access, Goal),
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<Option<Order>, Fallback> {
+        let level = entry.table.level();
+        let mut orders = self.orders(source, self.vma, access);
+        if goal == Goal::Pin && !matches!(source, Source::Hugetlb(..)) {
+            orders = OrderSet::EMPTY;
+        }
+        prepared.set_placement(self.vma, self.page);
+        match source {
+            Source::Pfn => Err(Fallback::VmaNotSupported),
+            Source::Anonymous if level == Level::Pte => {
+                self.find_own(entry, orders.without(Order::HUGE), prepared)
+            }
+            Source::Anonymous if level == Level::Pmd && orders.contains(Order::HUGE) => {
+                prepared.want_block(Owner::Space, OrderSet::EMPTY.with(Order::HUGE))
+            }
+            Source::Hugetlb(hugetlb, None) => {
+                let right = match entry.entry() {
+                    Entry::Marker(Marker::Reserved) => PoolTake::Reserved,
+                    _ => PoolTake::Available,
+                };
+                let is_there = prepared.want(Want::Hugetlb(hugetlb.size, right))?;
+                if is_there { Ok(Some(hugetlb.size.order())) } else { Err(Fallback::PoolEmpty) }
+            }
+            Source::Hugetlb(hugetlb, Some(object)) => self.find_hugetlb(object, hugetlb.size, prepared),
+            Source::Object(object) if level == Level::Pte => {
+                self.find_page(object, prepared).map(|()| Some(Order::BASE))
+            }
+            Source::Object(object) if level == Level::Pmd && orders.contains(Order::HUGE) => {
+                self.find_folio(object, prepared)
+            }
+            Source::Anonymous | Source::Object(..) => Ok(None),
+        }
+    }
+
+    /// A block around the page whose entries are all absent, or a frame.
+    fn find_own(
+        &self,
+        entry: &EntryRef<'_, 's, M>,
+        mut orders: OrderSet,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<Option<Order>, Fallback> {
+        while let Some(order) = orders.largest() {
+            let first = LockedTable::<M>::first_slot_of(entry.slot, order);
+            let is_absent = |slot| entry.table.entry(slot) == Entry::Absent;
+            if (first..first + order.frames() as usize).all(is_absent) {
+                break;
+            }
+            orders = orders.without(order);
+        }
+        // A frame that is there was allocated for want of a block.
+        if !orders.is_empty()
+            && prepared.lacks_frame()
+            && let Some(order) = prepared.want_block(Owner::Space, orders)?
+        {
+            return Ok(Some(order));
+        }
+        prepared.allocate_frame()?;
+        Ok(Some(Order::BASE))
+    }
+
+    /// A base page of an object.
+    fn find_page(&self, object: &Object<M::Cpu>, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+        let (memory, offset) = (&self.space.vm.memory, self.vma.frame_offset(self.page));
+        let pfn = match object.find(memory, offset, self.reading) {
+            FoundPage::Frame(pfn) | FoundPage::InSplitFolio(pfn) => pfn,
+            FoundPage::InFolio(pfn) => {
+                object.split_folio(memory, offset, self.reading).map_err(not_filled)?;
+                pfn
+            }
+            FoundPage::None | FoundPage::NoneOfFolio => {
+                prepared.allocate_frame()?;
+                object.fill(memory, offset, &mut prepared.frame, self.reading).map_err(not_filled)?
+            }
+        };
+        let frame = prepared.get_found(pfn)?;
+        // Else it is one of a folio that another fault has given the object since, or is splitting.
+        if frame.order() != Order::BASE {
+            return Err(Fallback::VmaChanged);
+        }
+        prepared.found(Want::Page, Fill::Object(frame));
+        Ok(())
+    }
+
+    /// A folio of 2 MiB of an object, whole or split.
+    fn find_folio(
+        &self,
+        object: &Object<M::Cpu>,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<Option<Order>, Fallback> {
+        let vm = self.space.vm;
+        let (memory, first) = (&vm.memory, pages_of(Order::HUGE, self.page).start);
+        let offset = self.vma.frame_offset(first);
+        let use_ = shared_huge_use_of_fault(vm.shared_huge, self.space.huge_refusal(), self.vma, self.page);
+        let orders = OrderSet::EMPTY.with(Order::HUGE);
+        let want = Want::Block(Owner::Object, orders);
+        let mut found = object.find(memory, offset, self.reading);
+        if found == FoundPage::NoneOfFolio && use_ == SharedHugeUse::Fill {
+            if prepared.want_block(Owner::Object, orders)?.is_none() {
+                return Ok(None);
+            }
+            let mut folio = match prepared.take() {
+                Some(Fill::Own(folio)) => Some(folio),
+                _ => None,
+            };
+            let filled = object.fill_folio(memory, offset, &mut folio, self.reading);
+            match folio {
+                // Another fault was faster, or the index lacks memory: then the next attempt has it.
+                Some(folio) => prepared.found(want, Fill::Own(folio)),
+                None => vm.count(Counter::ThpFileAlloc),
+            }
+            found = filled.map_err(not_filled)?;
+        }
+        let fill = match found {
+            FoundPage::InFolio(pfn) => Fill::Object(prepared.get_found(pfn)?),
+            FoundPage::InSplitFolio(pfn) => match memory.try_get_split(pfn, Order::HUGE) {
+                Some(frames) => Fill::ObjectFrames(frames),
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        prepared.found(want, fill);
+        Ok(Some(Order::HUGE))
+    }
+
+    /// A hugetlb folio of an object.
+    fn find_hugetlb(
+        &self,
+        object: &Object<M::Cpu>,
+        size: PageSize,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<Option<Order>, Fallback> {
+        let (memory, first) = (&self.space.vm.memory, pages_of(size.order(), self.page).start);
+        let (offset, want) = (self.vma.frame_offset(first), Want::Hugetlb(size, object.pool_take()));
+        let pfn = match object.lookup(memory, offset, self.reading) {
+            Some(pfn) => pfn,
+            None => {
+                if !prepared.want(want)? {
+                    return Err(Fallback::PoolEmpty);
+                }
+                let mut folio = match prepared.take() {
+                    Some(Fill::Hugetlb(folio)) => Some(folio),
+                    _ => None,
+                };
+                let filled = object.fill_from_pool(memory, offset, &mut folio, self.reading);
+                // Another fault was faster, or the index lacks memory: then the next attempt has it.
+                folio.into_iter().for_each(|folio| prepared.found(want, Fill::Hugetlb(folio)));
+                filled.map_err(not_filled)?
+            }
+        };
+        let fill = Fill::Object(prepared.get_found(pfn)?);
+        prepared.found(want, fill);
+        Ok(Some(size.order()))
+    }
+
+    /// P12, under the lock of the table: whether the object has the prepared folio still for the page. True
+    /// of what is no object's.
+    pub(super) fn is_current(
+        &self,
+        source: Source<'_, M>,
+        vma: &Vma<M::Cpu>,
+        prepared: &Prepared<'v, M>,
+    ) -> bool {
+        let Some(object) = source.object() else { return true };
+        let find = |page: Vpn| object.find(&self.space.vm.memory, vma.frame_offset(page), self.reading);
+        let is_current = match &prepared.slow {
+            Slow::Ready(_, Fill::Object(frame)) => {
+                find(pages_of(frame.order(), self.page).start).frame() == Some(frame.pfn())
+            }
+            Slow::Ready(_, Fill::ObjectFrames(frames)) => {
+                find(pages_of(Order::HUGE, self.page).start) == FoundPage::InSplitFolio(frames.first())
+            }
+            _ => true,
+        };
+        is_current || mutant!("fault.backing-not-rechecked")
+    }
+}
+
+/// Why the attempt gives up where an object refuses a page.
+fn not_filled(refused: FillError) -> Fallback {
+    match refused {
+        FillError::Dead => Fallback::VmaChanged,
+        FillError::NoMemory => Fallback::NoMemory,
+    }
+}

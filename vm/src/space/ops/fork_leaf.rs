@@ -1,0 +1,187 @@
+//! What a fork does with a leaf above the last level: a huge page, the huge zero page, a hugetlb page.
+//!
+//! | leaf | child gets | parent |
+//! |---|---|---|
+//! | anonymous memory | one mapping more of the folio | loses the right to write |
+//! | the same, referenced, hugetlb | a copy, after the flush | the same |
+//! | the same, referenced | the leaf is split, and base pages are shared | the same |
+//! | zeros | the same leaf | |
+//! | the marker *lost* | the same marker | |
+
+use crate::frame::NotMappedAgain;
+use crate::machine::{Entry, Machine, Marker};
+use crate::space::fork_cursor::ForkUnderWay;
+use crate::space::retry::PageRetry;
+use crate::space::{AddressSpace, Counter, Error};
+use crate::sync::{NoProgress, Progress};
+use crate::table::{AtFork, LeafBits, LeafClass, LockedTable, Share, ZeroLeaf, walk};
+use crate::tlb::Gather;
+use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
+use crate::vma::pages_of;
+
+/// What the child gets of an entry.
+enum Passed<'m, M: Machine> {
+    /// Nothing: the entry has no memory.
+    Nothing,
+    /// Nothing: the child's faults find what the leaf maps.
+    Skipped,
+    /// The marker, which is here too.
+    Marker(Marker),
+    /// Zeros.
+    Zero(ZeroLeaf, LeafBits),
+    /// A mapping of the same folio.
+    Share(Share<'m, M, Order>, LeafClass),
+    /// A copy, once the fork has flushed; and whether the parent's leaf allowed stores.
+    Copied { was_writable: bool },
+}
+
+impl<M: Machine> Passed<'_, M> {
+    /// Whether the parent's leaf allowed stores.
+    fn was_writable(&self) -> bool {
+        match self {
+            Self::Share(share, _) => share.was_writable,
+            Self::Copied { was_writable } => *was_writable,
+            _ => false,
+        }
+    }
+}
+
+/// Takes from an entry what the child gets; `None` where its leaf is to be split first.
+///
+/// # Errors
+/// [`Error::NoMemory`]: it is mapped too often.
+fn pass_entry<'t, M: Machine>(
+    table: &mut LockedTable<'t, M>,
+    slot: usize,
+) -> Result<Option<Passed<'t, M>>, Error> {
+    if let Entry::Marker(marker @ Marker::Lost) = table.entry(slot) {
+        return Ok(Some(Passed::Marker(marker)));
+    }
+    let (Some((leaf, class)), Some(size)) = (table.leaf(slot), table.level().leaf_size()) else {
+        return Ok(Some(Passed::Nothing));
+    };
+    match class.at_fork() {
+        AtFork::Skip => Ok(Some(Passed::Skipped)),
+        AtFork::Copy => Ok(Some(Passed::Zero(ZeroLeaf::of(leaf, table.level()), LeafBits::of(leaf)))),
+        AtFork::Share => match table.share(slot, size.order()) {
+            Ok(Some(share)) => Ok(Some(Passed::Share(share, class))),
+            // Pinned, perhaps.
+            Ok(None) | Err(NotMappedAgain::Referenced) if class.is_pinned_in_part() => {
+                Ok(Some(Passed::Copied { was_writable: table.take_write(slot) }))
+            }
+            Ok(None) | Err(NotMappedAgain::Referenced) => Ok(None),
+            Err(NotMappedAgain::OfObject) => Ok(Some(Passed::Skipped)),
+            Err(NotMappedAgain::TooManyMappings) => Err(Error::NoMemory),
+        },
+    }
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Shares the leaf above the last level that maps the first page of `range` with the child, if there is
+    /// one and it lies in the range, which is of a mapping with pages of `size`. Returns where its pages end,
+    /// and how many have frames; `None` where base pages are to be shared, if there are any. The pages that
+    /// are to be copied are added to the hull `copied`.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    #[cold]
+    #[inline(never)]
+    pub(super) fn share_leaf(
+        &self,
+        (range, size): (VpnRange, PageSize),
+        fork: &ForkUnderWay<'_, M::Cpu>,
+        child: &Self,
+        gather: &mut Gather<'_, 'v, M>,
+        copied: &mut VpnRange,
+    ) -> Result<Option<(Vpn, u64)>, Error> {
+        let leaf = size.max(PageSize::Huge);
+        let pages = pages_of(leaf.order(), range.start);
+        if !range.covers(pages) {
+            return Ok(None);
+        }
+        let Some(passed) = self.pass(pages, leaf.level(), fork)? else { return Ok(None) };
+        // A sweep goes on from an empty entry as far as there is nothing.
+        if matches!(passed, Passed::Nothing) && size == PageSize::Base {
+            return Ok(None);
+        }
+        // Noted before anything fails: the parent's leaf has lost the right.
+        if passed.was_writable() && !mutant!("fork.leaf-flush-skipped") {
+            gather.weakened_leaf(pages);
+        }
+        if let Passed::Copied { .. } = passed {
+            let start = if copied.is_empty() { pages.start } else { copied.start };
+            *copied = VpnRange::new(start, pages.end);
+        }
+        let nr_frames = child.receive(passed, pages, leaf)?;
+        Ok(Some((pages.end, nr_frames)))
+    }
+
+    /// Takes from the entry of `pages`, of a table of `level`, what the child gets, and passes it with the
+    /// cursor, under one lock of the table. `None` where base pages are to be shared.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]: it is mapped too often, or its table is detached for good.
+    fn pass(
+        &self,
+        pages: VpnRange,
+        level: Level,
+        fork: &ForkUnderWay<'_, M::Cpu>,
+    ) -> Result<Option<Passed<'_, M>>, Error> {
+        let mut retry = PageRetry::new("fork.leaf");
+        loop {
+            let reading = self.vm.rcu.read();
+            let found = walk(&self.entries.table, pages.start, level, &reading);
+            let (slot, is_there, locked) = (found.slot, found.table.level() == level, found.table.lock());
+            drop(reading);
+            // Else it was detached since the walk.
+            if let Some(mut table) = locked
+                && !retry.is_withheld()
+            {
+                if is_there && matches!(table.entry(slot), Entry::Table(_)) {
+                    return Ok(None);
+                }
+                let passed = if is_there { pass_entry(&mut table, slot)? } else { Some(Passed::Nothing) };
+                if passed.is_some() && !mutant!("fork.leaf-cursor-not-advanced") {
+                    fork.advance(pages.end);
+                }
+                return Ok(passed);
+            }
+            let again = self.again_at(pages.start, &mut retry, Progress::None);
+            again.map_err(|NoProgress| Error::NoMemory)?;
+        }
+    }
+
+    /// Maps in this space, which only the caller knows, what a fork has passed of an entry. Returns how many
+    /// pages have frames. What is dropped where there is no memory for a table no CPU has used.
+    fn receive(&self, passed: Passed<'_, M>, pages: VpnRange, size: PageSize) -> Result<u64, Error> {
+        let fill = |install: &mut dyn FnMut(&mut LockedTable<'_, M>, usize)| {
+            self.fill_above(pages.start, size.level(), |above, slot| {
+                install(above, slot);
+                Ok(())
+            })
+        };
+        match passed {
+            Passed::Nothing | Passed::Skipped => Ok(0),
+            Passed::Marker(_) if mutant!("pool.lost-page-absent") => Ok(0),
+            Passed::Marker(marker) => fill(&mut |above, slot| above.mark_absent(slot, marker)).map(|()| 0),
+            Passed::Copied { .. } => {
+                fill(&mut |above, slot| above.mark_absent(slot, Marker::Busy)).map(|()| 0)
+            }
+            Passed::Zero(zero, bits) => {
+                self.entries.table.share_huge_zero(zero).map_err(|_| Error::NoMemory)?;
+                fill(&mut |above, slot| above.install(slot, zero, bits)).map(|()| 0)
+            }
+            Passed::Share(share, class) => {
+                self.entries.note_huge_leaves();
+                let mut share = Some(share);
+                fill(&mut |above, slot| {
+                    share.take().into_iter().for_each(|share| above.install_share(slot, share));
+                })?;
+                if let Some(counter) = Counter::of_leaves(class, size.order()) {
+                    self.vm.count(counter);
+                }
+                Ok(pages.len())
+            }
+        }
+    }
+}
