@@ -6,7 +6,7 @@
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Carve, PerCpu, PreemptOff};
-use crate::table::LeafClass;
+use crate::table::{CountedLeaf, LeafClass};
 use crate::units::Order;
 use crate::vma::HugeSizes;
 use core::fmt;
@@ -171,14 +171,10 @@ impl Counter {
     /// The counter that rises and falls with the leaves of this class that map folios of this order, if one
     /// does.
     pub(super) const fn of_leaves(class: LeafClass, order: Order) -> Option<Counter> {
-        match class {
-            LeafClass::Anon { hugetlb: false } if order.0 == Order::HUGE.0 => {
-                Some(Counter::NrAnonTransparentHugepages)
-            }
-            LeafClass::Object { hugetlb: false } if order.0 == Order::HUGE.0 => {
-                Some(Counter::NrShmemPmdMapped)
-            }
-            _ => None,
+        match class.counted(order) {
+            Some(CountedLeaf::AnonHuge) => Some(Counter::NrAnonTransparentHugepages),
+            Some(CountedLeaf::ObjectHuge) => Some(Counter::NrShmemPmdMapped),
+            None => None,
         }
     }
 

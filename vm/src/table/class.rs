@@ -9,12 +9,13 @@
 //! | [`Object`](LeafClass::Object) | cleared | skipped | allowed; private: copied | split if huge |
 //! | the same, hugetlb | refused | skipped | allowed; private: copied | in part |
 //!
-//! An operation asks the class and does the same for every kind of memory: nothing else matches on a kind.
+//! An operation asks the class and does the same for every kind of memory: no other file matches on a class
+//! (`cargo xtask layers`).
 
 use super::PageTable;
 use crate::frame::Kind;
 use crate::machine::{Leaf, Machine};
-use crate::units::Level;
+use crate::units::{Level, Order};
 
 /// What a leaf maps, as its word and the record of its frame say: what each operation asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,35 @@ pub enum AtFork {
     Skip,
 }
 
+/// What a store does at a leaf whose folio others have too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtSharedStore {
+    /// The folio is copied, whole.
+    Copy,
+    /// A huge leaf is split: a base page of it is copied next.
+    Split,
+}
+
+/// What a pin of one page does at a huge leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtPin {
+    /// It pins the page as a part of the folio.
+    InPart,
+    /// The leaf is split first.
+    Split,
+    /// It is refused.
+    Refuse,
+}
+
+/// Leaves of which there is a number that rises and falls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountedLeaf {
+    /// Huge leaves of anonymous memory.
+    AnonHuge,
+    /// Huge leaves of objects' memory.
+    ObjectHuge,
+}
+
 /// The rules: a row for each class.
 impl LeafClass {
     /// At an end of a range.
@@ -77,9 +107,40 @@ impl LeafClass {
         }
     }
 
-    /// Whether a huge page is pinned in part, as it is: others are split first.
-    pub(crate) const fn is_pinned_in_part(self) -> bool {
-        matches!(self, Self::Anon { hugetlb: true } | Self::Object { hugetlb: true })
+    /// At a store, where the folio is not *exclusive* and cannot become so.
+    pub(crate) const fn at_shared_store(self) -> AtSharedStore {
+        match self {
+            Self::Anon { hugetlb: false } | Self::Zero => AtSharedStore::Split,
+            Self::Anon { hugetlb: true } | Self::Object { .. } | Self::Pfn => AtSharedStore::Copy,
+        }
+    }
+
+    /// At a pin.
+    pub(crate) const fn at_pin(self) -> AtPin {
+        match self {
+            Self::Anon { hugetlb: true } | Self::Object { hugetlb: true } => AtPin::InPart,
+            Self::Anon { hugetlb: false } | Self::Object { hugetlb: false } | Self::Zero => AtPin::Split,
+            Self::Pfn => AtPin::Refuse,
+        }
+    }
+
+    /// Whether it is a hugetlb page of no object.
+    pub(crate) const fn is_private_hugetlb(self) -> bool {
+        matches!(self, Self::Anon { hugetlb: true })
+    }
+
+    /// Whether it shows zeros.
+    pub(crate) const fn is_zeros(self) -> bool {
+        matches!(self, Self::Zero)
+    }
+
+    /// The number that counts such leaves of folios of this order, if one does.
+    pub(crate) const fn counted(self, order: Order) -> Option<CountedLeaf> {
+        match self {
+            Self::Anon { hugetlb: false } if order.0 == Order::HUGE.0 => Some(CountedLeaf::AnonHuge),
+            Self::Object { hugetlb: false } if order.0 == Order::HUGE.0 => Some(CountedLeaf::ObjectHuge),
+            _ => None,
+        }
     }
 }
 

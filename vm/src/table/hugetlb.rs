@@ -61,7 +61,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// written while anybody has a reference to it besides.
     pub(crate) fn shared_hugetlb_leaf(&self, slot: usize) -> Option<Leaf> {
         let (leaf, class) = self.leaf(slot)?;
-        (class == LeafClass::Anon { hugetlb: true } && !self.is_exclusive(slot)).then_some(leaf)
+        (class.is_private_hugetlb() && !self.is_exclusive(slot)).then_some(leaf)
     }
 
     /// Whether the slot maps a folio of the reserved pool, which it owns.

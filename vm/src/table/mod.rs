@@ -74,7 +74,7 @@ mod zero_table;
 
 pub use accessed::{AccessedScan, scan_accessed};
 pub use class::LeafClass;
-pub(crate) use class::{AtCut, AtFork};
+pub(crate) use class::{AtCut, AtFork, AtPin, AtSharedStore, CountedLeaf};
 pub(crate) use collapse::{CollapsedTable, LeafCounts, NotFrozen};
 pub use content::{LeafContent, PfnLeaf, ZeroLeaf};
 pub(crate) use few::Few;

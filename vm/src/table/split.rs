@@ -1,6 +1,6 @@
 //! Splitting a huge leaf: a table of smaller leaves takes its place, which say the same.
 
-use super::class::{AtCut, LeafClass};
+use super::class::AtCut;
 use super::content::{PfnLeaf, ZeroLeaf};
 use super::{EntryRef, LeafBits, LockedTable, PageTable, UnlinkedTable, walk};
 use crate::frame::TableFrame;
@@ -59,7 +59,7 @@ impl<M: Machine> LockedTable<'_, M> {
                 has_split_block = frames.has_split_block();
             }
             // The page itself is never split: its parts are small zero pages.
-            (LeafClass::Zero, None) if !mutant!("zero.split-as-given") => {
+            (class, None) if class.is_zeros() && !mutant!("zero.split-as-given") => {
                 (0..Level::ENTRIES).for_each(|part| parts.install(part, ZeroLeaf::BASE, bits));
             }
             (_, None) => {

@@ -46,8 +46,13 @@ pub fn source(file: &str, tokens: &[Token]) -> Vec<Violation> {
     found.extend(source.super_paths(shelf));
     found.extend(source.doors(shelf, height));
     found.extend(source.forbidden_unsafe(shelf, floor));
+    found.extend(source.kinds());
     found
 }
+
+/// Types whose variants are kinds of memory, and the file that may name one. A test may.
+const KINDS: &[(&str, &str)] =
+    &[("LeafClass", "vm/src/table/class.rs"), ("Source", "vm/src/space/fault/source.rs")];
 
 /// The violations in a shelf's Cargo.toml.
 pub fn manifest(file: &str, text: &str) -> Vec<Violation> {
@@ -104,6 +109,30 @@ impl Source<'_> {
                 name => t[0].name() == Some(name),
             })
         })
+    }
+
+    /// One place for each question: what an absent page gets, and what a present leaf decides. A file that
+    /// matches on a kind of memory would be one more to change for the next kind. Anonymous memory is what
+    /// the short way of a fault names.
+    fn kinds(&self) -> Vec<Violation> {
+        if !self.file.starts_with("vm/src/") || self.file.contains("/tests/") {
+            return Vec::new();
+        }
+        let is_variant = |name: &str| {
+            name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase) && name != "Anonymous"
+        };
+        let others = KINDS.iter().filter(|(_, place)| *place != self.file);
+        let named = |kind: &'static str| {
+            (0..self.tokens.len()).filter(move |&at| {
+                let variant = self.tokens.get(at + 3).and_then(Token::name);
+                self.reads(at, &[kind, "::"]) && variant.is_some_and(is_variant)
+            })
+        };
+        let violation = |kind: &str, at: usize| {
+            let what = format!("a variant of {kind} outside of its file: ask it for the rule");
+            self.violation(self.tokens[at].line, what)
+        };
+        others.flat_map(|(kind, _)| named(kind).map(move |at| violation(kind, at))).collect()
     }
 
     /// The shelves: a crate names only crates that it depends on.

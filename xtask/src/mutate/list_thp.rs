@@ -96,7 +96,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "thp.fork-cursor-not-advanced",
         wrong: "a store to a huge page does not reach the child, and a later one does",
-        test: Unit("space::ops::fork_huge::tests"),
+        test: Unit("space::ops::fork_leaf::tests"),
     },
     Mutation {
         point: "thp.reuse-ignores-leaves",

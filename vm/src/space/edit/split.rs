@@ -23,9 +23,7 @@ use crate::frame::{Priority, TableFrame};
 use crate::machine::{Entry, Machine};
 use crate::space::fault::Prepared;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{
-    AtCut, LeafClass, LockedTable, SplitLeaf, level_to_split, split_at, tables_to_split, walk,
-};
+use crate::table::{AtCut, LockedTable, SplitLeaf, level_to_split, split_at, tables_to_split, walk};
 use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::pages_of;
 
@@ -209,6 +207,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         frame: Option<TableFrame<'v, M>>,
     ) {
         let vm = self.vm;
+        let class = table.leaf(slot).map(|(_, class)| class);
         let cached = translations_of(table, slot, pages);
         let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, cached);
         let split = frame.map(|frame| table.split_leaf(slot, frame, flush));
@@ -221,7 +220,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             if has_split_block {
                 vm.count(Counter::ThpSplitPage);
             }
-            vm.count_leaf_gone(LeafClass::Anon { hugetlb: false }, order_of(table));
+            class.into_iter().for_each(|class| vm.count_leaf_gone(class, order_of(table)));
         } else if self.entries.table.is_huge_zero(leaf, table.level()) {
             vm.count(Counter::ThpSplitPmd);
         }
@@ -241,17 +240,18 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let vm = self.vm;
         let one = VpnRange::new(pages.start, pages.start.add(1));
         let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, one);
-        let is_objects = table.leaf(slot).is_some_and(|(_, class)| class.at_cut() == AtCut::Clear);
+        let class = table.leaf(slot).map(|(_, class)| class).filter(|class| class.at_cut() == AtCut::Clear);
+        let Some(class) = class else { return };
         let flush = || {
             if !mutant!("shared-thp.flush-skipped") {
                 flush()
             }
         };
-        if !is_objects || !table.clear_leaf_now(slot, flush) {
+        if !table.clear_leaf_now(slot, flush) {
             return;
         }
         vm.counters.count_each([Counter::TlbFlush, Counter::ThpSplitPmd]);
-        vm.count_leaf_gone(LeafClass::Object { hugetlb: false }, order_of(table));
+        vm.count_leaf_gone(class, order_of(table));
         if frame.is_some_and(|frame| table.link(slot, frame).is_ok()) {
             vm.count(Counter::TableAlloc);
         }

@@ -8,7 +8,7 @@ use super::parallel_zap::{TABLES_ALONE, may_be_worth_helpers, pages_of, part_pag
 use super::zap::HugeFlush;
 use crate::frame::Flushed;
 use crate::machine::{Entry, Machine};
-use crate::table::{LeafClass, LockedTable, SlotRun, sweep, sweep_table, sweep_tables};
+use crate::table::{LockedTable, SlotRun, sweep, sweep_table, sweep_tables};
 use crate::tlb::Gather;
 use crate::units::{Level, Vpn, VpnRange};
 use crate::vma::ZeroPagePolicy;
@@ -89,8 +89,7 @@ impl<'a, 'v, M: Machine> Zap<'a, 'v, M> {
         let end = sweep_table(table, rest, &mut |mut run: SlotRun<'_, '_, M>| {
             // A run of more than one slot is whole.
             let slot = run.slots.start;
-            let is_leaf = || run.table.leaf(slot).is_some_and(|(_, class)| class != LeafClass::Pfn);
-            if !run.is_whole(range) && is_leaf() {
+            if !run.is_whole(range) && run.table.leaf(slot).is_some() {
                 debug_assert!(flush == HugeFlush::Now, "a writer has split at the ends of its range");
                 return;
             }

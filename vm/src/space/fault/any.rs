@@ -20,7 +20,7 @@ use crate::machine::{Entry, Machine};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
 use crate::sync::PreemptGuard;
-use crate::table::{EntryRef, LeafBits, LeafClass, ZeroLeaf, walk_cached, walk_on};
+use crate::table::{AtPin, AtSharedStore, EntryRef, LeafBits, LeafClass, ZeroLeaf, walk_cached, walk_on};
 use crate::units::{Access, Level, Order, Rights};
 use crate::vma::{OrderSet, ZeroPagePolicy, pages_of};
 
@@ -112,19 +112,14 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         };
         let size = level.leaf_size().map_or(Order::BASE, crate::units::PageSize::order);
         let zero = match (leaf, class) {
-            (Some(leaf), Some(LeafClass::Zero)) => leaf.pfn,
+            (Some(leaf), Some(class)) if class.is_zeros() => leaf.pfn,
             _ => self.space.vm.memory.zero_frame(),
         };
         let decision = decide(entry.entry(), self.inputs(access, zero), goal);
         let ask = Questions::of(decision, source);
         let done = |edit| Ok(Some((size, edit, ask)));
-        // A pin is of a base page: what is not hugetlb is split first.
-        if goal == Goal::Pin
-            && level != Level::Pte
-            && let Some(class) = class
-            && !class.is_pinned_in_part()
-            && class != LeafClass::Pfn
-        {
+        let at_pin = class.filter(|_| goal == Goal::Pin && level != Level::Pte).map(LeafClass::at_pin);
+        if at_pin == Some(AtPin::Split) {
             prepared.allocate_table()?;
             return done(Edit::Split);
         }
@@ -176,7 +171,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 let Some(class) = class else { return Err(Fallback::VmaNotSupported) };
                 let is_hint =
                     leaf.is_some_and(|leaf| self.space.vm.memory.meta_of(leaf.pfn).may_block_need_split());
-                if is_hint && class == (LeafClass::Anon { hugetlb: false }) {
+                if is_hint && class.at_shared_store() == AtSharedStore::Split {
                     prepared.allocate_table()?;
                 }
                 done(Edit::Own(rights, class))
@@ -263,9 +258,9 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
                 self.allow(rights);
                 Ok(())
             }
-            Edit::Own(rights, class) => match (self.own(rights), class) {
+            Edit::Own(rights, class) => match (self.own(rights), class.at_shared_store()) {
                 (Ok(()), _) => Ok(()),
-                (Err(_), LeafClass::Anon { hugetlb: true }) => self.copy_hugetlb(prepared),
+                (Err(_), AtSharedStore::Copy) => self.copy_hugetlb(prepared),
                 // A base page is copied next.
                 (Err(_), _) if prepared.has_table() => {
                     space.split_prepared(&mut self.table, slot, page, prepared);

@@ -54,7 +54,7 @@ impl Questions {
             Decision::MapFrame | Decision::ReplaceZeroPage | Decision::AllowWrite(_) => true,
             Decision::CopySource => true,
             Decision::MapZeroPage => mutant!("fault.read-waits-for-fork"),
-            _ => of_source && matches!(source, Source::Hugetlb(_, None)),
+            _ => of_source && source.gives_own(),
         };
         Self { takes_memory, of_object: of_source }
     }

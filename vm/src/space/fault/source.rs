@@ -73,6 +73,11 @@ impl<'r, M: Machine> Source<'r, M> {
         }
     }
 
+    /// Whether what it gives is the space's own.
+    pub fn gives_own(self) -> bool {
+        matches!(self, Self::Anonymous | Self::Hugetlb(_, None))
+    }
+
     /// Whether the entry at this level is one of the mapping's pages, and not a place for a table.
     pub fn ends_at(self, level: Level) -> bool {
         match self {

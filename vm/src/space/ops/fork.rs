@@ -19,7 +19,7 @@ use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::{AddressSpace, Counter, Error, Held};
 use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::*;
-use crate::table::{EntryRef, LeafBits, LeafClass, LockedTable, UnlinkedTable, ZeroLeaf, visit_next, walk};
+use crate::table::{EntryRef, LeafBits, LockedTable, UnlinkedTable, ZeroLeaf, visit_next, walk};
 use crate::tlb::Gather;
 use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, inherit, pages_of};
@@ -288,7 +288,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let found = self.huge_entry(page, &reading).and_then(|found| Some((found.slot, found.table.lock()?)));
         drop(reading);
         if let Some((slot, mut table)) = found
-            && table.leaf(slot).is_some_and(|(_, class)| class != LeafClass::Pfn)
+            && table.leaf(slot).is_some()
         {
             self.split_one(&mut table, slot, pages_of(Order::HUGE, page), Some(frame));
         }
@@ -369,7 +369,9 @@ fn share_leaves<M: Machine>(
 /// As [`share_leaves`], of a slot whose leaf owns nothing.
 #[inline(always)]
 fn share_unowned<M: Machine>(table: &LockedTable<'_, M>, slot: usize, leaves: &mut UnlinkedTable<'_, M>) {
-    if let Some((leaf, LeafClass::Zero)) = table.leaf(slot) {
+    if let Some((leaf, class)) = table.leaf(slot)
+        && class.is_zeros()
+    {
         leaves.install(slot, ZeroLeaf::BASE, LeafBits::of(leaf));
     }
 }

@@ -14,7 +14,7 @@ use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::retry::PageRetry;
 use crate::space::{AddressSpace, Counter, Error};
 use crate::sync::{NoProgress, Progress};
-use crate::table::{AtFork, LeafBits, LeafClass, LockedTable, Share, ZeroLeaf, walk};
+use crate::table::{AtFork, AtPin, LeafBits, LeafClass, LockedTable, Share, ZeroLeaf, walk};
 use crate::tlb::Gather;
 use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::pages_of;
@@ -66,7 +66,7 @@ fn pass_entry<'t, M: Machine>(
         AtFork::Share => match table.share(slot, size.order()) {
             Ok(Some(share)) => Ok(Some(Passed::Share(share, class))),
             // Pinned, perhaps.
-            Ok(None) | Err(NotMappedAgain::Referenced) if class.is_pinned_in_part() => {
+            Ok(None) | Err(NotMappedAgain::Referenced) if class.at_pin() == AtPin::InPart => {
                 Ok(Some(Passed::Copied { was_writable: table.take_write(slot) }))
             }
             Ok(None) | Err(NotMappedAgain::Referenced) => Ok(None),
@@ -185,3 +185,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "tests/fork_leaf.rs"]
+mod tests;

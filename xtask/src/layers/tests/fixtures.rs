@@ -125,3 +125,11 @@ fn shared_memory_that_does_not_go_through_the_door_is_found() {
         ]
     );
 }
+
+#[test]
+fn a_file_that_matches_on_a_kind_of_memory_is_found() {
+    assert_eq!(
+        fixture("kinds"),
+        ["vm/src/space/mod.rs:6: a variant of LeafClass outside of its file: ask it for the rule"]
+    );
+}

@@ -2,11 +2,11 @@
 //! two steps a store has to split the leaf, to copy a page, and to reach a second page, and it yields twice
 //! meanwhile, after which a model runs the fork to its end.
 
-use super::Met;
+use super::Passed;
 use crate::machine::testing::TestMachine;
 use crate::space::tests::world::{PAGE, boot_map, space_of};
 use crate::space::{Fault, MapRequest, Place, Vm};
-use crate::units::{Access, Order, PageSize, Vpn, VpnRange};
+use crate::units::{Access, Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::{HugePolicy, ZeroPagePolicy, pages_of};
 
 const HUGE: u64 = PageSize::Huge.pages();
@@ -25,13 +25,13 @@ fn pages_behind_a_fork_that_passes_what_this_installs(access: Access) {
     let pages: VpnRange = pages_of(Order::HUGE, BASE);
     let fork = space.entries.fork.begin();
     assert!(!space.entries.fork.is_behind(BASE), "nothing was passed");
-    let met = space.pass_huge(pages, &fork).unwrap();
-    let met_the_zero_page = matches!(met, Met::Zero(_));
-    assert!(met_the_zero_page || matches!(met, Met::Block(_)), "no huge leaf is there");
-    assert_eq!(met_the_zero_page, access == Access::Read);
+    let passed = space.pass(pages, Level::Pmd, &fork).unwrap();
+    let is_zero_page = matches!(passed, Some(Passed::Zero(..)));
+    assert!(is_zero_page || matches!(passed, Some(Passed::Share(..))), "no huge leaf is there");
+    assert_eq!(is_zero_page, access == Access::Read);
     assert!(space.entries.fork.is_behind(Vpn(pages.end.0 - 1)), "the last page was passed");
     assert!(!space.entries.fork.is_behind(pages.end), "the page after them was not");
-    drop(met);
+    drop(passed);
     drop(fork);
     assert!(!space.entries.fork.is_behind(BASE), "no fork is under way");
 }
