@@ -39,23 +39,20 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
     /// Leaves of exclusive frames, and those that own none, are cleared here and handed over together; so are
     /// the pages of those that stay pending. Only values are used for that: none of them has an address that
     /// a call for another slot could know, so they stay in registers.
-    ///
-    /// Returns the number of exclusive frames among them; above the last level, of all leaves that owned
-    /// their frames.
     #[inline(always)]
     pub fn unhook_each<G>(
         self,
         gather: &mut G,
         if_shared: impl Fn(&mut G) -> IfShared<'_>,
         add: impl Fn(&mut G, Unhooked),
-    ) -> u64 {
+    ) {
         // A caller's value comes by its address, from which each field would be read where it is used.
         let run = Self { ..self };
         let (table, used) = (run.table.table, run.table.used_parts());
         let (memory, level) = (table.tree.memory, table.level());
         let mut frames = UnhookedFrames::EMPTY;
         let (mut cleared, mut left) = (Hull::EMPTY, Hull::EMPTY);
-        let (mut nr_frames, mut is_any_left) = (0, false);
+        let mut is_any_left = false;
         let mut slots = run.slots.clone();
         while let Some((slot, word)) = table.first_used(used, slots.clone()) {
             slots.start = slot + 1;
@@ -68,7 +65,6 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                         cleared.add(slot);
                         if !mutant!("sweep.frame-lost") {
                             frames.add(meta, leaf.pfn);
-                            nr_frames += 1;
                         }
                         continue;
                     }
@@ -99,16 +95,13 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                 _ => {}
             }
             let page = run.page(slot);
-            let other = unhook_other(run.table, slot, page, gather, &add);
-            is_any_left |= other == Other::Left;
-            nr_frames += u64::from(other == Other::HugeLeaf);
+            is_any_left |= !unhook_other(run.table, slot, page, gather, &add);
         }
         is_any_left |= run.hand_over(gather, add, (cleared, frames), left);
         // Entries that point to tables are left too, which runs do not hold.
         if !is_any_left {
             run.table.note_absent(run.slots);
         }
-        nr_frames
     }
 
     /// Hands over the frames of the slots that were cleared, and the pages of those that were left pending.
@@ -151,7 +144,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
 }
 
 /// As [`unhook_each`](SlotRun::unhook_each), of one slot that holds a marker, or a frame that others may map
-/// too and that the gather has a place for.
+/// too and that the gather has a place for. `false`, and it stays: it is another gather's, pending.
 #[inline(never)]
 fn unhook_other<M: Machine, G>(
     table: &mut LockedTable<'_, M>,
@@ -159,23 +152,11 @@ fn unhook_other<M: Machine, G>(
     page: Vpn,
     gather: &mut G,
     add: &impl Fn(&mut G, Unhooked),
-) -> Other {
-    // None: another gather's, pending.
-    let Some(unhooked) = table.unhook(slot, page) else { return Other::Left };
-    let is_huge = unhooked.is_huge_leaf() && !mutant!("zap.shared-huge-uncounted");
-    add(gather, unhooked);
-    if is_huge { Other::HugeLeaf } else { Other::Cleared }
-}
-
-/// What [`unhook_other`] has met.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Other {
-    /// In use still.
-    Left,
-    /// A huge leaf of frames that others may map too. It is cleared.
-    HugeLeaf,
-    /// It is cleared.
-    Cleared,
+) -> bool {
+    let unhooked = table.unhook(slot, page);
+    let is_cleared = unhooked.is_some();
+    unhooked.into_iter().for_each(|unhooked| add(gather, unhooked));
+    is_cleared
 }
 
 impl<M: Machine> LockedTable<'_, M> {

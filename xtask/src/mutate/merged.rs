@@ -22,6 +22,7 @@ const MERGED: &[(&str, &str)] = &[
     ("thp.fork-flush-skipped", "fork.leaf-flush-skipped"),
     ("pool.fork-flush-skipped", "fork.leaf-flush-skipped"),
     ("thp.fork-left-writable", "fork.parent-left-writable"),
+    ("zap.shared-huge-uncounted", "exit.huge-uncounted"),
     ("zero.huge-leaf-writable", "fault.zero-page-writable"),
     ("zero.known-leaf-writable", "fault.zero-page-writable"),
 ];

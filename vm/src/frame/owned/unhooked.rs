@@ -143,12 +143,6 @@ impl Unhooked {
     pub fn accessed(&self) -> bool {
         self.accessed
     }
-
-    /// Whether it was a huge leaf that owned its frames.
-    pub(crate) fn is_huge_leaf(&self) -> bool {
-        matches!(self.cleared, Cleared::Frame(..)) && self.pages.len() > 1
-    }
-
     /// Whether its frames stay in their slots.
     pub(crate) fn is_pending(&self) -> bool {
         matches!(self.cleared, Cleared::Pending)

@@ -65,7 +65,7 @@ impl<'a, 'v, M: Machine> Zap<'a, 'v, M> {
         let each = |table: &mut LockedTable<'_, M>, rest| {
             if table.level() == Level::Pte {
                 sweep_table(table, rest, &mut |run: SlotRun<'_, '_, M>| {
-                    let _nr_frames = run.unhook_each(gather, Gather::if_shared, Gather::add);
+                    run.unhook_each(gather, Gather::if_shared, Gather::add);
                 })
             } else {
                 self.huge(table, (rest, range), gather)
@@ -98,7 +98,7 @@ impl<'a, 'v, M: Machine> Zap<'a, 'v, M> {
             // None where a TLB holds a translation for each page.
             let leaf_pages = if self.shows_by_table(&run) { 0 } else { run.table.level().entry_pages() };
             let add = |gather: &mut Gather<'_, 'v, M>, leaves| gather.add_leaves(leaves, leaf_pages);
-            let _nr_leaves = run.unhook_each(gather, Gather::if_shared_huge, add);
+            run.unhook_each(gather, Gather::if_shared_huge, add);
         });
         if flush == HugeFlush::Now && is_any_cleared && !mutant!("zap.huge-unlocked-before-flush") {
             gather.flush_now();

@@ -83,9 +83,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             self.vm.count_lack_of_block(owner, order);
             orders = orders.without(order);
-            if mutant!("sizes.smaller-not-tried") {
-                return None;
-            }
         }
         None
     }

@@ -245,6 +245,9 @@ impl<'v, M: Machine> Prepared<'v, M> {
         {
             self.vm.count_lack_of_block(owner, order);
             orders = orders.without(order);
+            if mutant!("sizes.smaller-not-tried") {
+                return OrderSet::EMPTY;
+            }
         }
         orders
     }

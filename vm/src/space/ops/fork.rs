@@ -194,8 +194,7 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
             }
             // Pages of objects are not copied: the child's faults find them. Private copies are.
             let has_copies = vma.is_anonymous() || !vma.anon.is_none() || vma.hugetlb().is_some();
-            let is_copied = vma.is_private() || mutant!("pool.shared-copied");
-            if is_copied && has_copies {
+            if (vma.is_private() || mutant!("pool.shared-copied")) && has_copies {
                 self.mapping(vma.range, vma.backing.get().page_size())?;
             }
         }

@@ -61,6 +61,10 @@ fn pass_entry<'t, M: Machine>(
         return Ok(Some(Passed::Nothing));
     };
     match class.at_fork() {
+        // As the leaf of a private mapping would be, where it is not exclusive.
+        AtFork::Skip if class.at_pin() == AtPin::InPart => {
+            Ok(Some(Passed::Copied { was_writable: table.take_write(slot) }))
+        }
         AtFork::Skip => Ok(Some(Passed::Skipped)),
         AtFork::Copy => Ok(Some(Passed::Zero(ZeroLeaf::of(leaf, table.level()), LeafBits::of(leaf)))),
         AtFork::Share => match table.share(slot, size.order()) {
@@ -162,7 +166,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         };
         match passed {
             Passed::Nothing | Passed::Skipped => Ok(0),
-            Passed::Marker(_) if mutant!("pool.lost-page-absent") => Ok(0),
             Passed::Marker(marker) => fill(&mut |above, slot| above.mark_absent(slot, marker)).map(|()| 0),
             Passed::Copied { .. } => {
                 fill(&mut |above, slot| above.mark_absent(slot, Marker::Busy)).map(|()| 0)

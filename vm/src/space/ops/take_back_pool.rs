@@ -17,7 +17,7 @@ use crate::frame::{FrameRef, PoolTake, TakingBack};
 use crate::machine::{Entry, Machine, Marker};
 use crate::space::rmap::Visited;
 use crate::space::{AddressSpace, RmapError, SpaceId, Spaces};
-use crate::table::walk;
+use crate::table::{LockedTable, walk};
 use crate::units::{PageSize, VirtAddr, Vpn};
 use crate::vma::pages_of;
 use core::ops::{ControlFlow, Deref};
@@ -76,12 +76,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 return ControlFlow::Continue(Visited::Stays);
             }
             let pages = pages_of(size.order(), entry.page());
-            let is_lost = table.replace_by_marker(slot, Marker::Lost, |table| {
+            let flush = |table: &LockedTable<'_, M>| {
                 if !mutant!("pool.taken-before-flush") {
                     // A TLB forgets the leaf whole, whichever of its pages is named.
                     victim.entries.flush_page(table, pages.start);
                 }
-            });
+            };
+            let is_lost = if mutant!("pool.lost-page-absent") {
+                table.clear_leaf_now(slot, || ())
+            } else {
+                table.replace_by_marker(slot, Marker::Lost, flush)
+            };
             ControlFlow::Continue(if is_lost { Visited::Gone } else { Visited::Stays })
         });
         match found {
