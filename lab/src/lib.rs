@@ -8,7 +8,7 @@
 pub mod boot;
 #[cfg(feature = "experiments")]
 pub mod cli;
-#[cfg(feature = "experiments")]
+#[cfg(feature = "output")]
 pub mod error;
 pub mod linux_rules;
 pub mod machine;
@@ -21,7 +21,7 @@ pub mod os;
 pub mod replay;
 #[cfg(feature = "experiments")]
 pub mod rng;
-#[cfg(feature = "experiments")]
+#[cfg(feature = "output")]
 pub mod show;
-#[cfg(feature = "experiments")]
+#[cfg(feature = "traces")]
 pub mod trace;

@@ -4,7 +4,8 @@ use crate::error::Failure;
 use crate::measure::bench::report::Report;
 use crate::measure::bench::{BENCHMARKS, Figure, Options};
 use crate::os::checkout::{FIGURES, PROFILE};
-use crate::show::{Output, Progress, chart};
+use crate::show::chart::{self, Series};
+use crate::show::{Output, Progress};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -91,7 +92,7 @@ fn write_curves<'a>(directory: &Path, figures: impl Iterator<Item = &'a Figure>)
     fs::create_dir_all(directory).map_err(|e| refuse(directory, e))?;
     for (figure, curve) in figures.filter_map(|f| f.curve.as_ref().map(|c| (f, c))) {
         let path = directory.join(format!("{}.svg", figure.name));
-        let svg = chart::svg(figure.name, curve.x, figure.unit, &curve.points);
+        let svg = chart::svg(figure.name, curve.x, figure.unit, &Series::only(&curve.points));
         fs::write(&path, svg).map_err(|e| refuse(&path, e))?;
     }
     Ok(())

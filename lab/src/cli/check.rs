@@ -3,10 +3,10 @@
 //! What checks is a program of its own, as it compiles the library for several machines and formats of
 //! tables: without it this one is built in half the time.
 
+use super::Words;
 use crate::error::Failure;
-use crate::measure::checked;
+use crate::measure::checked::CHECK;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt as _;
 
 /// The arguments of `interleaf check`.
 #[derive(Clone, Debug, clap::Args)]
@@ -34,15 +34,6 @@ enum What {
     Walkers(Words),
 }
 
-/// Words that `interleaf-check` reads.
-#[derive(Clone, Debug, clap::Args)]
-#[command(disable_help_flag = true)]
-struct Words {
-    /// Its arguments: `--help` lists them
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
-    words: Vec<OsString>,
-}
-
 /// Builds the program, says so where that takes long, and becomes it.
 pub fn run(args: Args) -> Result<(), Failure> {
     let (name, Words { words }) = match args.what {
@@ -53,6 +44,5 @@ pub fn run(args: Args) -> Result<(), Failure> {
         What::Stress(words) => ("stress", words),
         What::Walkers(words) => ("walkers", words),
     };
-    let error = checked::program()?.arg(name).args(words).exec();
-    Err(Failure::usage(format!("{} cannot be run: {error}", checked::PACKAGE)))
+    Err(CHECK.exec([OsString::from(name)].into_iter().chain(words)))
 }

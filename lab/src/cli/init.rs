@@ -6,7 +6,8 @@ use crate::measure::init::boot::{InitMode, RecordWindows};
 use crate::measure::init::report::{Report, Row, size};
 use crate::measure::init::{Boot, BootMachine, Holes, MemoryMap};
 use crate::os::host_info::HostInfo;
-use crate::show::{Output, Progress, chart};
+use crate::show::chart::{self, Series};
+use crate::show::{Output, Progress};
 use std::fs;
 use std::path::PathBuf;
 
@@ -143,7 +144,7 @@ fn write_curve(directory: &PathBuf, report: &Report) -> Result<(), Failure> {
     let refuse = |error| Failure::usage(format!("{}: {error}", directory.display()));
     fs::create_dir_all(directory).map_err(refuse)?;
     let title = format!("frame table of {}", size(report.memory_bytes));
-    let svg = chart::svg(&title, "threads", "ms", &report.curve());
+    let svg = chart::svg(&title, "threads", "ms", &Series::only(&report.curve()));
     fs::write(directory.join("init.svg"), svg).map_err(refuse)
 }
 

@@ -8,12 +8,14 @@
 
 pub mod bench;
 pub mod boot;
+pub mod calibrate;
 pub mod check;
 pub mod doctor;
 pub mod fault;
 pub mod huge;
 pub mod init;
 pub mod list;
+pub mod predict;
 pub mod record;
 pub mod replay;
 pub mod teardown;
@@ -25,6 +27,7 @@ use crate::error::Failure;
 use crate::os::terminal;
 use crate::show::width;
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Scalable virtual memory, run on an ordinary Linux box: recorded, replayed, checked and measured.
@@ -46,6 +49,8 @@ enum Command {
     Bench(bench::Args),
     /// Boot the kernel in an emulator, and run a program in it
     Boot(boot::Args),
+    /// Measure what things cost on this machine, for `interleaf predict`
+    Calibrate(calibrate::Args),
     /// Play pairs of operations, or walkers beside writers, under many schedules; or many tasks at once
     Check(check::Args),
     /// Say what this machine lacks, and how to get it
@@ -56,6 +61,8 @@ enum Command {
     Init(init::Args),
     /// List every command, benchmark and section of the tour, one line each
     List(list::Args),
+    /// Predict how a workload does on many CPUs, in virtual time
+    Predict(predict::Args),
     /// Record what a real program does to its memory
     Record(record::Args),
     /// Run recorded programs again on our address space, and compare with Linux
@@ -70,17 +77,28 @@ enum Command {
     Zero(zero::Args),
 }
 
+/// Words that a program reads which is built when it is asked for.
+#[derive(Clone, Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Words {
+    /// Its arguments: `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    words: Vec<OsString>,
+}
+
 impl Command {
     fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Command::Boot(args) => return boot::run(args),
             Command::Record(args) => return record::run(args),
             Command::Bench(args) => bench::run(args),
+            Command::Calibrate(args) => calibrate::run(args),
             Command::Check(args) => check::run(args),
             Command::Doctor(args) => doctor::run(args),
             Command::Fault(args) => fault::run(args),
             Command::Init(args) => init::run(args),
             Command::List(args) => list::run(args),
+            Command::Predict(args) => predict::run(args),
             Command::Replay(args) => replay::run(args),
             Command::Teardown(args) => teardown::run(args),
             Command::Tour(args) => tour::run(args),

@@ -81,6 +81,17 @@ impl Reservation {
         Ok(())
     }
 
+    /// Has the host put base pages behind an open part from now on: it takes as much memory as is touched.
+    ///
+    /// # Errors
+    /// What madvise says, or that the part lies outside.
+    pub fn keep_to_base_pages(&self, part: Range<usize>) -> io::Result<()> {
+        self.advise_with(part, |at, len| {
+            // SAFETY: the part lies in this reservation; the advice changes no byte of it.
+            unsafe { libc::madvise(at, len, libc::MADV_NOHUGEPAGE) }
+        })
+    }
+
     /// Has the host put zeroed memory behind an open part now, so that no host fault comes later.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ pub mod instructions;
 pub mod lacking;
 pub mod membarrier;
 pub mod memory;
+mod on_all_cpus;
 pub mod pagemap;
 pub mod pending_file;
 pub mod perf;
@@ -23,6 +24,8 @@ pub mod ptrace;
 pub mod terminal;
 pub mod touch;
 pub mod zero_memory;
+
+pub use on_all_cpus::on_all_cpus;
 
 #[cfg(test)]
 mod tests;

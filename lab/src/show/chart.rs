@@ -1,5 +1,5 @@
-//! Charts of one line, in text and as SVG. The x axis is logarithmic: what we ask of a curve is how a cost
-//! grows when something doubles.
+//! Charts, in text of one line and as SVG of several. The x axis is logarithmic: what we ask of a curve is
+//! how a cost grows when something doubles.
 
 use super::table::number;
 
@@ -35,8 +35,27 @@ pub fn ascii(title: &str, points: &[(f64, f64)]) -> String {
 /// The area of an SVG chart inside of its axes: left, top, width, height.
 const PLOT: (f64, f64, f64, f64) = (70.0, 30.0, 620.0, 310.0);
 
+/// A line of a chart.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// What it shows; nothing where it is the only one.
+    pub name: String,
+    /// Its points, by x.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// The only line of a chart.
+    pub fn only(points: &[(f64, f64)]) -> [Self; 1] {
+        [Self { name: String::new(), points: points.to_vec() }]
+    }
+}
+
+/// How the lines of a chart are told apart.
+const DASHES: [&str; 4] = ["none", "8 4", "2 3", "8 3 2 3"];
+
 /// A chart as an SVG document of its own, y from zero.
-pub fn svg(title: &str, x: &str, y: &str, points: &[(f64, f64)]) -> String {
+pub fn svg(title: &str, x: &str, y: &str, lines: &[Series]) -> String {
     let (left, top, width, height) = PLOT;
     let bottom = top + height;
     let mut svg = String::from(
@@ -47,17 +66,30 @@ pub fn svg(title: &str, x: &str, y: &str, points: &[(f64, f64)]) -> String {
     label(&mut svg, left + width / 2.0, bottom + 40.0, "middle", x);
     label(&mut svg, left, top - 2.0 + height / 2.0, "end", y);
     svg += &format!("<path d=\"M{left} {top}V{bottom}h{width}\" fill=\"none\" stroke=\"gray\"/>\n");
-    if let Some(frame) = Frame::around(points) {
+    let all: Vec<_> = lines.iter().flat_map(|line| line.points.iter().copied()).collect();
+    if let Some(frame) = Frame::around(&all) {
         label(&mut svg, left - 5.0, top + 10.0, "end", &number(frame.y_max));
         label(&mut svg, left, bottom + 20.0, "start", &number(frame.x_min));
         label(&mut svg, left + width, bottom + 20.0, "end", &number(frame.x_max));
-        let place = |p: &(f64, f64)| {
-            format!("{:.1},{:.1} ", left + frame.along_x(p.0) * width, bottom - frame.along_y(p.1) * height)
-        };
-        let line: String = points.iter().map(place).collect();
-        svg += &format!("<polyline points=\"{}\" fill=\"none\" stroke=\"black\"/>\n", line.trim_end());
+        lines
+            .iter()
+            .zip(DASHES.iter().cycle())
+            .for_each(|(line, dashes)| draw(&mut svg, &frame, line, dashes));
     }
     svg + "</svg>\n"
+}
+
+/// Draws one line, with its name above its end.
+fn draw(svg: &mut String, frame: &Frame, line: &Series, dashes: &str) {
+    let (left, top, width, height) = PLOT;
+    let place =
+        |p: &(f64, f64)| (left + frame.along_x(p.0) * width, top + height - frame.along_y(p.1) * height);
+    let points: Vec<String> = line.points.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let dashes = if dashes == "none" { String::new() } else { format!(" stroke-dasharray=\"{dashes}\"") };
+    *svg += &format!("<polyline points=\"{}\" fill=\"none\" stroke=\"black\"{dashes}/>\n", points.join(" "));
+    if let Some((x, y)) = line.points.last().map(place).filter(|_| !line.name.is_empty()) {
+        label(svg, x, y - 5.0, "end", &line.name);
+    }
 }
 
 fn label(svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {

@@ -63,8 +63,8 @@ pub struct Irq(pub usize);
 /// 3. *Context.* [`with_context`](Cpu::with_context) passes the one context of the running thread, which
 ///    began as [`Context::new`]. No other thread has a reference to it at the same time, and a thread's
 ///    context is not exchanged while the thread lives.
-/// 4. *Waiting.* [`relax`](Cpu::relax) handles interrupts sent to this CPU (see [`super::Callback`]) unless
-///    real interrupts do, or interrupts are off.
+/// 4. *Waiting.* [`relax`](Cpu::relax), and so [`spin`](Cpu::spin), handles interrupts sent to this CPU (see
+///    [`super::Callback`]) unless real interrupts do, or interrupts are off.
 /// 5. *Sleeping.* [`sleep`](Cpu::sleep) returns at once if the word has changed, and at the latest when the
 ///    word's address is woken; it may return early. It accesses nothing of the library but the word, by
 ///    atomic loads, and not after it has returned. [`wake`](Cpu::wake) does not access the word. The library
@@ -124,6 +124,16 @@ pub unsafe trait Cpu: Sized + 'static {
     #[inline(always)]
     fn relax() {
         core::hint::spin_loop();
+    }
+
+    /// [`relax`](Cpu::relax) in a loop that is given up after so many rounds: waits for at least one round
+    /// and at most `limit`, which is not 0, and returns how many have passed. The default is one round. A
+    /// platform that knows that nothing changes of what the loop looks at may let several pass in one call.
+    #[inline(always)]
+    fn spin(limit: u32) -> u32 {
+        let _ = limit;
+        Self::relax();
+        1
     }
 
     /// Called by helpers between two pieces of work, holding nothing: lets a thread that waits for this CPU

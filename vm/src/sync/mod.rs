@@ -76,8 +76,7 @@ pub use unique_id::UniqueId;
 
 use crate::machine::Cpu;
 
-/// Spins until `done` returns true, and handles other CPUs' interrupts meanwhile. The library has no other
-/// wait loop.
+/// Spins until `done` returns true, and handles other CPUs' interrupts meanwhile.
 #[inline]
 pub fn wait_until<C: Cpu>(mut done: impl FnMut() -> bool) {
     while !done() {

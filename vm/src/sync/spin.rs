@@ -10,7 +10,7 @@
 //! faster each time than a waiter on another CPU.
 
 use super::atomic::{AtomicU32, Ordering::*};
-use super::{PreemptGuard, asymmetric, lockdep, wait_until};
+use super::{PreemptGuard, asymmetric, lockdep};
 use crate::machine::{Cpu, Rank};
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -103,13 +103,16 @@ impl<C: Cpu> RawSpinLock<C> {
                 // The load below orders nothing, and in a model it may return an old value for ever.
                 C::relax();
             } else {
-                wait_until::<C>(|| self.is_free_or_noted());
+                while !self.is_free_or_noted() {
+                    C::relax();
+                }
             }
         }
     }
 
     /// Whether the lock is free. If not, its word says from now on that another CPU waits.
     #[inline(always)]
+    #[track_caller]
     fn is_free_or_noted(&self) -> bool {
         let word = self.word.load(Relaxed);
         if word == 1 {

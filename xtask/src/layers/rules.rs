@@ -20,6 +20,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "lab/src/machine/soft",
     "lab/src/machine/host/cpu",
     "lab/src/machine/baton/cpu",
+    "lab/src/machine/sim/cpu",
     "lab/src/machine/watch/cpu",
     "lab/check/tests/running/recount",
     "lab/tests/same_task",

@@ -9,13 +9,10 @@ mod walkers;
 
 use clap::Parser;
 use interleaf_lab::error::Failure;
-use interleaf_lab::measure::bench::Options;
 use interleaf_lab::os::terminal;
 use interleaf_lab::show::width;
 use std::ops::Range;
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 /// Plays the library under seeds, beside a plain model and beside the host's Linux.
 #[derive(Parser)]
@@ -72,31 +69,6 @@ pub fn every() -> Vec<(String, String)> {
 pub fn understands(text: &str) -> bool {
     let words = text.strip_prefix("interleaf ").unwrap_or_default().split_whitespace();
     Line::try_parse_from(words).is_ok() && text.starts_with("interleaf check ")
-}
-
-/// Does each piece of work, on as many threads as there are CPUs; returns the results in the order of the
-/// work.
-fn on_all_cpus<T: Send, R: Send>(
-    work: Vec<T>,
-    act: impl Fn(T) -> Result<R, Failure> + Sync,
-) -> Result<Vec<R>, Failure> {
-    let left = Mutex::new(work.into_iter().enumerate());
-    let take = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let all = || -> Result<Vec<(usize, R)>, Failure> {
-        let mut done = Vec::new();
-        while let Some((at, piece)) = take() {
-            done.push((at, act(piece)?));
-        }
-        Ok(done)
-    };
-    let threads = Options::full().cpus.len().max(1);
-    let parts: Result<Vec<_>, _> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(all)).collect();
-        workers.into_iter().map(|worker| worker.join().expect("troubles are told, not thrown")).collect()
-    });
-    let mut done: Vec<_> = parts?.into_iter().flatten().collect();
-    done.sort_by_key(|&(at, _)| at);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 /// The seeds to play, at least one.

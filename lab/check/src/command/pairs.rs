@@ -1,9 +1,10 @@
 //! `interleaf check pairs`: two operations at once, under many schedules.
 
-use super::{on_all_cpus, seeds_from};
+use super::seeds_from;
 use crate::pairs::{Operation, all, run_pair};
 use interleaf::table::format::{Aarch64, X86_64};
 use interleaf_lab::error::Failure;
+use interleaf_lab::os::on_all_cpus;
 use interleaf_lab::show::{Output, Progress};
 use serde::Serialize;
 use std::time::Instant;

@@ -1,9 +1,10 @@
 //! `interleaf check walkers`: every walker beside every pair of writers, in each format of tables.
 
-use super::{on_all_cpus, seeds_from};
+use super::seeds_from;
 use crate::walkers::{Memory, Summary, Walker, Writer, all, run_walker};
 use interleaf::table::format::{Aarch64, Sv48, X86_64};
 use interleaf_lab::error::Failure;
+use interleaf_lab::os::on_all_cpus;
 use interleaf_lab::show::{Output, Progress, table};
 use serde::Serialize;
 use std::time::Instant;

@@ -1,13 +1,12 @@
 //! What a fault costs, counted: read-modify-writes, and lines written, by name.
 
-use super::names::Names;
 use interleaf::machine::AccessKind;
 use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr};
 use interleaf_lab::machine::soft::boot_map;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
-use interleaf_lab::machine::watch::{Footprint, Watch, footprint};
+use interleaf_lab::machine::watch::{Footprint, Names, Watch, footprint};
 use std::collections::BTreeMap;
 
 /// What some faults did, all together.
@@ -55,7 +54,7 @@ impl Cost {
         let mut cost = Self { faults, updates: seen.total(AccessKind::Update), ..Self::default() };
         let mut lines = BTreeMap::new();
         for used in seen.uses().filter(|used| used.kind.writes()) {
-            let name = names.of(used);
+            let name = names.of(used.addr, used.place);
             if used.kind == AccessKind::Update {
                 *cost.updates_by_name.entry(name.clone()).or_insert(0) += used.count;
             }

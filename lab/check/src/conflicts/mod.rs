@@ -2,11 +2,10 @@
 //!
 //! Two CPUs work in turns on one machine while the recorder counts what each touches, by field. A line that
 //! one of them writes and the other touches is a *conflict*: on a large machine it would move between caches.
-//! Every conflict has a name, from what lies there (`names`), so that a list of them can be checked in:
+//! Every conflict has a name, from what lies there (`Names`), so that a list of them can be checked in:
 //! `lab/check/tests/counted/conflicts.txt`, which only ever gets shorter.
 
 mod cost;
-mod names;
 mod scenarios;
 mod scenes;
 mod turns;
@@ -15,8 +14,7 @@ pub use cost::{Cost, of_faults};
 pub use scenarios::{Pair, fight};
 pub use scenes::{Operation, Scene, Where};
 
-use interleaf_lab::machine::watch::{Conflict, Footprint, Labels, conflicts};
-use names::Names;
+use interleaf_lab::machine::watch::{Conflict, Footprint, Labels, Names, conflicts};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -65,7 +63,8 @@ const BOTH_WRITE: &str = "both write: ";
 fn called(conflict: &Conflict, names: &Names) -> String {
     let how = if conflict.both_write { BOTH_WRITE } else { "one writes: " };
     let uses = conflict.first.iter().chain(&conflict.second);
-    let mut fields: Vec<_> = uses.filter(|used| used.kind.writes()).map(|used| names.of(used)).collect();
+    let mut fields: Vec<_> =
+        uses.filter(|used| used.kind.writes()).map(|used| names.of(used.addr, used.place)).collect();
     fields.sort();
     fields.dedup();
     format!("{how}{}", fields.join(" + "))

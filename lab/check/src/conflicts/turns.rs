@@ -1,13 +1,12 @@
 //! Two CPUs that work in turns, while what each of them touches is counted.
 
 use super::Fights;
-use super::names::Names;
 use interleaf::machine::Cpu;
 use interleaf::space::AddressSpace;
 use interleaf::table::format::X86_64;
 use interleaf::units::CpuId;
 use interleaf_lab::machine::soft::SoftMachine;
-use interleaf_lab::machine::watch::{Watch, footprint};
+use interleaf_lab::machine::watch::{Names, Watch, footprint};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::thread;
 

@@ -27,7 +27,8 @@ mod scheduler;
 #[cfg(test)]
 mod tests;
 
+pub use super::fibers::{Program, Verdict};
 pub use cpu::Baton;
 pub use harness::Seeded;
-pub use report::{Report, Step, StepKind, Verdict};
-pub use scenario::{Options, Program, Schedule, Summary, explore, run_seed};
+pub use report::{Report, Step, StepKind};
+pub use scenario::{Options, Schedule, Summary, explore, run_seed};

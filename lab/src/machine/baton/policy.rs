@@ -5,31 +5,7 @@
 //! policies switch with a chance between one in two and one in 96 at each step; *ranked* ones always run the
 //! highest CPU that can, and lower its rank at rare random steps. Under either a CPU that waits yields.
 
-/// A small generator of random numbers (SplitMix64): every seed is as good as any other.
-#[derive(Clone, Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    /// A number below `n`, which is not 0.
-    pub(super) fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.next()) * n as u128) >> 64) as usize
-    }
-
-    pub(super) fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-}
+use crate::machine::fibers::Random;
 
 /// Whether the CPU that runs could as well go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

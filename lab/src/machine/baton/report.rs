@@ -1,5 +1,6 @@
 //! How a run went.
 
+use crate::machine::fibers::Verdict;
 use crate::machine::watch::{Labels, Place};
 use interleaf::machine::AccessKind;
 use interleaf::units::CpuId;
@@ -38,24 +39,6 @@ pub struct Step {
     pub cpu: CpuId,
     /// Kind of the step.
     pub what: StepKind,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Every program came to its end, and the scenario's own checks hold.
-    Passed,
-    /// A check failed, on a CPU or (`None`) in the scenario around the CPUs.
-    Failed {
-        /// Where.
-        cpu: Option<CpuId>,
-        /// What the panic said.
-        message: String,
-    },
-    /// No CPU can run: these CPUs sleep, on these words.
-    Deadlock(Vec<(CpuId, usize)>),
-    /// The steps ran out.
-    Livelock,
 }
 
 /// A run, as its seed made it.
@@ -137,21 +120,6 @@ impl StepKind {
             StepKind::Wake(_) => 13,
             StepKind::Interrupt(cpu) => 14 + u64::from(cpu.0),
             StepKind::End => 300,
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Verdict::Passed => f.write_str("passed"),
-            Verdict::Failed { cpu: Some(cpu), message } => write!(f, "failed on {cpu:?}: {message}"),
-            Verdict::Failed { cpu: None, message } => write!(f, "failed: {message}"),
-            Verdict::Deadlock(sleepers) => {
-                f.write_str("deadlock:")?;
-                sleepers.iter().try_for_each(|(cpu, word)| write!(f, " {cpu:?} sleeps on {word:#x}"))
-            }
-            Verdict::Livelock => f.write_str("livelock: the steps ran out"),
         }
     }
 }

@@ -1,17 +1,15 @@
 //! Scenarios: what is built, what the CPUs do to it, and what must hold afterwards.
 
 use super::cpu::Baton;
-use super::report::{Report, Verdict};
+use super::report::Report;
 use super::scheduler::Scheduler;
+use crate::machine::fibers::{Program, Verdict};
 use crate::machine::soft::{SoftMachine, current};
 use interleaf::machine::Format;
 use interleaf::units::CpuId;
 use std::ops::Range;
 use std::rc::Rc;
 use std::thread;
-
-/// What one CPU does.
-pub type Program<'a> = Box<dyn FnOnce() + 'a>;
 
 /// How long a run may be and how much of it is kept.
 #[derive(Clone, Copy, Debug)]

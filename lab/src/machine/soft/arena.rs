@@ -18,6 +18,8 @@ pub enum Fill {
     Dirty,
     /// Zeroes that the host brings in at the first touch.
     Untouched,
+    /// The same by base pages: for memory of which little is touched.
+    Sparse,
     /// Zeroes, brought in before the arena is handed out.
     Present,
 }
@@ -153,6 +155,7 @@ impl Arena {
         self.memory.open(start..start + len_bytes)?;
         match fill {
             Fill::Untouched => Ok(()),
+            Fill::Sparse => self.memory.keep_to_base_pages(start..start + len_bytes),
             Fill::Present => self.memory.populate(start..start + len_bytes),
             Fill::Dirty => {
                 // SAFETY: the part was opened just now and no other code has a reference to the arena yet.

@@ -227,6 +227,16 @@ pub unsafe fn interrupts_restore(state: Irq) {
     handle_interrupts();
 }
 
+/// Restores interrupts without handling those that came meanwhile: for a machine that decides when they
+/// arrive.
+///
+/// # Safety
+/// As for [`interrupts_restore`].
+#[inline]
+pub(in crate::machine) unsafe fn interrupts_set(state: Irq) {
+    CURRENT.with(|current| current.interrupts_off.set(state.0 != 0));
+}
+
 /// Keeps the thread on its CPU: [`leave`] panics until the matching [`preempt_on`].
 #[inline(always)]
 pub fn preempt_off() {

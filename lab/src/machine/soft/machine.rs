@@ -51,6 +51,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         let bus = Arc::new(Bus::new(config.nr_cpus));
         let shared = Arc::new(Shared {
             nodes: AtomicU32::new(1),
+            cpus_of_node: AtomicU32::new(0),
             has_record_windows: AtomicBool::new(true),
             helpers: Helpers::new(),
             claims: Claims::default(),
@@ -72,6 +73,13 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
     #[must_use]
     pub fn with_nodes(self, nodes: u32) -> Self {
         self.shared.nodes.store(nodes.max(1), Relaxed);
+        self
+    }
+
+    /// The same machine with its CPUs on nodes of `cpus_of_node`, one node after the other.
+    #[must_use]
+    pub fn with_cpus_of_node(self, cpus_of_node: u32) -> Self {
+        self.shared.cpus_of_node.store(cpus_of_node, Relaxed);
         self
     }
 
@@ -211,7 +219,10 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     }
 
     fn node_of(&self, cpu: CpuId) -> NodeId {
-        NodeId(cpu.0 % self.shared.nodes.load(Relaxed))
+        match self.shared.cpus_of_node.load(Relaxed) {
+            0 => NodeId(cpu.0 % self.shared.nodes.load(Relaxed)),
+            cpus => NodeId(cpu.0 / cpus),
+        }
     }
 
     /// Nodes lie in a row.

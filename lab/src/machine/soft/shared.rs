@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 /// What the machine and the values that its handlers get share.
 pub(super) struct Shared {
-    /// Number of nodes; CPUs are assigned to them round robin. Relaxed: set before the machine is used.
+    /// Number of nodes to which CPUs are assigned round robin. Relaxed: set before the machine is used.
     pub(super) nodes: AtomicU32,
+    /// Number of CPUs that fill a node, where they are not assigned round robin; else 0. Relaxed, as `nodes`.
+    pub(super) cpus_of_node: AtomicU32,
     /// Whether there are record windows. Relaxed, as `nodes`.
     pub(super) has_record_windows: AtomicBool,
     pub(super) helpers: Helpers,

@@ -9,11 +9,13 @@
 mod cpu;
 mod footprint;
 mod labels;
+mod names;
 mod nmi;
 mod recorder;
 
 pub use cpu::Watch;
 pub use footprint::{Conflict, Footprint, Use, conflicts};
 pub use labels::{Field, Labels};
+pub use names::Names;
 pub use nmi::with_nmi_at;
 pub use recorder::{Place, Touch, footprint, record};

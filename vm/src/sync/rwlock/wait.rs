@@ -96,11 +96,12 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
     /// Waits until the phase of readers is another than `phase`.
     fn await_phase(&self, phase: u32) {
         let has_begun = |now: u32| now & !ASLEEP != phase;
-        for _ in 0..SPINS {
+        let mut left = SPINS;
+        while left > 0 {
             if has_begun(self.reader_phase.load(Acquire)) {
                 return;
             }
-            C::relax();
+            left -= C::spin(left);
         }
         loop {
             // In a later phase it only wakes a thread that does not sleep.
@@ -150,9 +151,8 @@ impl<C: Cpu, const RANK: u8> RwLock<C, RANK> {
                 1 => return,
                 _ => {}
             }
-            nr_spins += 1;
-            if nr_spins <= SPINS {
-                C::relax();
+            if nr_spins < SPINS {
+                nr_spins += C::spin(SPINS - nr_spins);
             } else if self.take_or_sleep(ticket, was_woken) {
                 return;
             } else {

@@ -17,7 +17,7 @@ fn dirty_memory_is_dirty_to_the_last_byte_of_each_region() {
 
 #[test]
 fn untouched_and_present_memory_is_zero() {
-    for fill in [Fill::Untouched, Fill::Present] {
+    for fill in [Fill::Untouched, Fill::Sparse, Fill::Present] {
         let arena = Arena::flat(Pfn(0), 4, fill).unwrap();
         assert_eq!((byte(&arena, 0), byte(&arena, 0x3fff)), (0, 0));
     }

@@ -4,6 +4,7 @@ use super::Tiny;
 use super::broken::{BREAKS, Bad, NONE, ON_ONE_HOST_CPU, ONE, PATIENCE, RAN_NS, WAITED_NS, run_broken};
 use crate::machine::baton::{self, Baton, Options, Seeded, Verdict as Run};
 use crate::machine::host::Host;
+use crate::machine::sim::{self, Profile, Setting, Sim, Simulated};
 use crate::machine::soft::*;
 use crate::machine::watch::Watch;
 use interleaf::machine::conformance::{self, FRAMES, Rule, Verdict};
@@ -57,6 +58,18 @@ fn the_seeded_machine_keeps_the_rules_whatever_the_seed() {
         assert!(report.iter().all(holds_here), "{report}");
     };
     baton::explore(0..10, Options::default(), scenario).unwrap_or_else(|report| panic!("{report}"));
+}
+
+#[test]
+fn the_machine_of_virtual_time_keeps_the_rules() {
+    let scenario = |_: &sim::Stage| {
+        let machine = SoftMachine::<Sim, Tiny>::new(&config()).unwrap();
+        // SAFETY: nothing else uses the machine.
+        let report = unsafe { conformance::run(&machine, &Simulated, frames()) };
+        assert!(report.iter().all(holds_here), "{report}");
+    };
+    let costs = Profile::built_in("cascade-lake").unwrap().costs;
+    sim::run(Setting::new(costs), scenario).unwrap_or_else(|verdict| panic!("{verdict}"));
 }
 
 #[test]

@@ -1,0 +1,61 @@
+//! What is predicted: a workload by its name, or a recorded program.
+
+use crate::sample::Sample;
+use crate::system;
+use crate::trace::Replay;
+use crate::workload::Named;
+use interleaf::space::Path;
+use interleaf_lab::error::Failure;
+use interleaf_lab::machine::sim::Setting;
+
+/// What is predicted.
+pub enum Subject {
+    /// A workload.
+    Workload(Named),
+    /// Recorded threads.
+    Trace(Replay),
+}
+
+impl Subject {
+    /// What it is called.
+    pub fn name(&self) -> String {
+        match self {
+            Subject::Workload(workload) => workload.name.into(),
+            Subject::Trace(replay) => replay.program.command.clone(),
+        }
+    }
+
+    /// What its CPUs do.
+    pub fn about(&self) -> String {
+        let Replay { program, copies } = match self {
+            Subject::Workload(workload) => return workload.about.into(),
+            Subject::Trace(replay) => replay,
+        };
+        let processes = if *copies == 1 { String::new() } else { format!("{copies} processes, each of ") };
+        let left_out = match program.other_processes {
+            0 => String::new(),
+            others => format!("; left out: {others} of the trace's processes"),
+        };
+        let plural = if program.threads == 1 { "" } else { "s" };
+        format!("recorded: {processes}{} thread{plural}, as private memory{left_out}", program.threads)
+    }
+
+    /// What is counted, in the plural.
+    pub fn operations(&self) -> &'static str {
+        match self {
+            Subject::Workload(workload) => workload.operations,
+            Subject::Trace(_) => "faults and calls",
+        }
+    }
+
+    /// Runs it on so many CPUs.
+    ///
+    /// # Errors
+    /// What the host says, or how the run failed.
+    pub fn run(&self, setting: Setting, path: Path, cpus: u32) -> Result<Sample, Failure> {
+        match self {
+            Subject::Workload(workload) => workload.run(setting, path, cpus),
+            Subject::Trace(replay) => system::run(setting, replay, path, cpus),
+        }
+    }
+}

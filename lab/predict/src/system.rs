@@ -1,0 +1,112 @@
+//! A system on a machine of virtual time: memory, one space, a program for each CPU.
+
+use crate::sample::{Operations, Sample};
+use crate::waits;
+use interleaf::space::{AddressSpace, Fault, Layout, Path, Vm};
+use interleaf::table::format::X86_64;
+use interleaf::units::{Access, CpuId, VirtAddr};
+use interleaf_lab::error::Failure;
+use interleaf_lab::machine::sim::{self, NodeMachine, Program, Setting, Sim, Stage};
+use interleaf_lab::machine::soft::{FaultHandler, Signal, SoftMachine};
+use interleaf_lab::machine::watch::Names;
+use std::cell::RefCell;
+
+/// The machine: x86-64 tables of four levels.
+pub type Machine = SoftMachine<Sim, X86_64>;
+/// A space on it.
+pub type Space<'v> = AddressSpace<'v, Machine>;
+
+/// What is run: how much memory it takes, what is set up, and what each CPU does.
+pub trait Workload: Clone + Send + 'static {
+    /// What is set up once for all CPUs.
+    type Shared<'v>;
+
+    /// Frames that it takes on so many CPUs, without the system's own.
+    fn frames(&self, cpus: u32) -> u64;
+
+    /// Sets it up, in the first space or in more of them, for faults on this path. The caller is on CPU 0.
+    fn prepare<'v>(&self, space: &Space<'v>, path: Path, cpus: u32) -> Self::Shared<'v>;
+
+    /// The spaces that it has made.
+    fn spaces<'s, 'v: 's>(&self, shared: &'s Self::Shared<'v>) -> Vec<&'s Space<'v>> {
+        let _ = shared;
+        Vec::new()
+    }
+
+    /// What a CPU does. No space is loaded yet.
+    fn run<'v>(&self, on: &System<'_, 'v>, shared: &Self::Shared<'v>) -> Operations;
+}
+
+/// What the program of a CPU works on.
+pub struct System<'s, 'v> {
+    /// The first space.
+    pub space: &'s Space<'v>,
+    /// The CPU.
+    pub cpu: u32,
+    /// Number of CPUs.
+    pub nr_cpus: u32,
+}
+
+impl System<'_, '_> {
+    /// A store to the first word of a page, with the fault that it takes.
+    pub fn write(&self, page: VirtAddr) {
+        self.space.vm().machine().write_u64(page, page.0, self).expect("it is mapped");
+    }
+}
+
+impl FaultHandler for System<'_, '_> {
+    fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
+        self.space.fault(Fault { addr, access }).map(drop).map_err(|_| Signal::Segv)
+    }
+}
+
+/// Frames that each CPU's caches, stacks of records and tables take, and those of the system.
+const FRAMES_OF_CPU: u64 = 160;
+const FRAMES_OF_SYSTEM: u64 = 8192;
+
+/// The layout of each space: Linux's, and memory is granted without counting.
+pub(crate) fn layout() -> Layout {
+    Layout::linux::<X86_64>().overcommit()
+}
+
+/// Runs a workload on so many CPUs.
+///
+/// # Errors
+/// What the host says, or how the run failed.
+pub fn run(setting: Setting, workload: &impl Workload, path: Path, cpus: u32) -> Result<Sample, Failure> {
+    let workload = workload.clone();
+    let whole = move |stage: &Stage| sample(stage, &workload, path, cpus);
+    sim::run(setting, whole).map_err(|verdict| Failure::check(format!("{cpus} CPUs: {verdict}")))?
+}
+
+/// A space, on a line of its own: what lies on the fiber's stack beside it is not the library's.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+fn sample<W: Workload>(stage: &Stage, workload: &W, path: Path, cpus: u32) -> Result<Sample, Failure> {
+    let used = workload.frames(cpus);
+    let frames = used + used / 8 + u64::from(cpus) * FRAMES_OF_CPU + FRAMES_OF_SYSTEM;
+    let machine = NodeMachine::<X86_64>::new(stage.setting(), cpus, frames)?;
+    let soft = machine.soft();
+    let entered = soft.enter(CpuId(0));
+    let vm = Apart(Vm::new(soft, machine.boot_map()).map_err(Failure::of)?);
+    let space = Apart(AddressSpace::new(&vm.0, layout(), path).map_err(Failure::of)?);
+    let shared = workload.prepare(&space.0, path, cpus);
+    drop(entered);
+    let done: Vec<_> = (0..cpus).map(|_| RefCell::new(Operations::default())).collect();
+    let programs = (0..).zip(&done).map(|(cpu, done)| -> Program<'_> {
+        let (system, shared) = (System { space: &space.0, cpu, nr_cpus: cpus }, &shared);
+        Box::new(move || {
+            done.replace(workload.run(&system, shared));
+        })
+    });
+    let report = stage.run(&machine, programs.collect());
+    let _entered = soft.enter(CpuId(0));
+    let spaces = [&space.0].into_iter().chain(workload.spaces(&shared));
+    let names = Names::of_now(soft, &vm.0, &spaces.collect::<Vec<_>>());
+    let waits = waits::named(&report, &names);
+    drop(shared);
+    drop(space);
+    let cpus: Vec<_> = done.into_iter().map(RefCell::into_inner).collect();
+    Ok(Sample::new(&cpus, &report, waits))
+}

@@ -1,0 +1,181 @@
+//! The workloads that can be predicted by their names.
+
+use crate::sample::{Operations, Sample};
+use crate::system::{self, Space, System, Workload};
+use interleaf::space::{Advice, MapRequest, Path};
+use interleaf::units::{PAGE_SIZE, VirtAddr};
+use interleaf_lab::error::Failure;
+use interleaf_lab::machine::sim::{Setting, measured, meet};
+
+const PAGE: u64 = PAGE_SIZE as u64;
+/// Pages of a table.
+const TABLE: u64 = 512;
+
+/// A workload by its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// Its name.
+    pub name: &'static str,
+    /// What its CPUs do, in one line.
+    pub about: &'static str,
+    /// What is counted, in the plural.
+    pub operations: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Touch(Touch),
+    Malloc(Malloc),
+}
+
+/// Every workload.
+pub const WORKLOADS: &[Named] = &[
+    Named {
+        name: "page_fault1",
+        about: "one mapping; each CPU writes to pages in tables of its own, with frames from its own cache",
+        operations: "faults",
+        kind: Kind::Touch(Touch { apart: TABLE, frames: Frames::Cached }),
+    },
+    Named {
+        name: "shared_tables",
+        about: "the same, the CPUs' pages side by side: eight CPUs share a table",
+        operations: "faults",
+        kind: Kind::Touch(Touch { apart: PAGES, frames: Frames::Cached }),
+    },
+    Named {
+        name: "zone_frames",
+        about: "as page_fault1, but no frame comes back: caches are refilled from the zones",
+        operations: "faults",
+        kind: Kind::Touch(Touch { apart: TABLE, frames: Frames::OfTheZone }),
+    },
+    Named {
+        name: "malloc1",
+        about: "each CPU maps 128 MiB, writes to the first page, unmaps, again and again (will-it-scale)",
+        operations: "rounds",
+        kind: Kind::Malloc(Malloc),
+    },
+];
+
+impl Named {
+    /// The workload of this name.
+    ///
+    /// # Errors
+    /// Names those that there are.
+    pub fn find(name: &str) -> Result<Self, Failure> {
+        let found = WORKLOADS.iter().find(|workload| workload.name == name).copied();
+        let known: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+        let none = || format!("{name}: no workload, one of {}, and no trace", known.join(", "));
+        found.ok_or_else(|| Failure::usage(none()))
+    }
+
+    /// Runs it on so many CPUs.
+    ///
+    /// # Errors
+    /// What the host says, or how the run failed.
+    pub fn run(&self, setting: Setting, path: Path, cpus: u32) -> Result<Sample, Failure> {
+        match self.kind {
+            Kind::Touch(touch) => system::run(setting, &touch, path, cpus),
+            Kind::Malloc(malloc) => system::run(setting, &malloc, path, cpus),
+        }
+    }
+}
+
+/// Pages that a CPU touches in a round: fewer than its cache of frames holds.
+const PAGES: u64 = 64;
+/// Rounds of touching. The first is not measured: tables are linked, caches filled.
+const ROUNDS: u64 = 4;
+
+/// Where the frames of faults come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frames {
+    /// From the CPU's own cache, to which it gave them back before.
+    Cached,
+    /// From the zone: none is given back.
+    OfTheZone,
+}
+
+/// All CPUs write to pages of one mapping. Only the writing is measured.
+#[derive(Clone, Copy, Debug)]
+struct Touch {
+    /// Pages from one CPU's part to the next.
+    apart: u64,
+    frames: Frames,
+}
+
+impl Workload for Touch {
+    /// Where the first CPU's part begins.
+    type Shared<'v> = VirtAddr;
+
+    fn frames(&self, cpus: u32) -> u64 {
+        let rounds = if self.frames == Frames::Cached { 1 } else { ROUNDS };
+        u64::from(cpus) * PAGES * rounds
+    }
+
+    fn prepare<'v>(&self, space: &Space<'v>, _: Path, cpus: u32) -> VirtAddr {
+        let bytes = (self.apart * u64::from(cpus) + TABLE) * PAGE;
+        let start = space.map(&MapRequest::anonymous(bytes)).expect("there is room");
+        VirtAddr(start.0.next_multiple_of(TABLE * PAGE))
+    }
+
+    fn run<'v>(&self, on: &System<'_, 'v>, shared: &VirtAddr) -> Operations {
+        let own = VirtAddr(shared.0 + u64::from(on.cpu) * self.apart * PAGE);
+        let page = |page: u64| VirtAddr(own.0 + page * PAGE);
+        let mut done = Operations::default();
+        for round in 0..ROUNDS {
+            let first = if self.frames == Frames::Cached { 0 } else { round * PAGES };
+            let pages = (first..first + PAGES).map(page);
+            let running = on.space.activate(None);
+            meet();
+            match round {
+                0 => pages.for_each(|page| on.write(page)),
+                _ => measured(|| pages.for_each(|page| done.operation(|done| done.fault(|| on.write(page))))),
+            }
+            meet();
+            // Frames are given back where no CPU runs the space: no flush disturbs what is measured.
+            drop(running);
+            meet();
+            if self.frames == Frames::Cached {
+                on.space.advise(own, PAGES * PAGE, Advice::DontNeed).expect("it is mapped");
+            }
+        }
+        done
+    }
+}
+
+/// Bytes of a mapping of `malloc1`.
+const MALLOC_BYTES: u64 = 128 << 20;
+/// Rounds of `malloc1`; the first is not measured.
+const MALLOC_ROUNDS: u64 = 9;
+
+/// mmap, one write, munmap.
+#[derive(Clone, Copy, Debug)]
+struct Malloc;
+
+impl Workload for Malloc {
+    type Shared<'v> = ();
+
+    fn frames(&self, cpus: u32) -> u64 {
+        u64::from(cpus) * 16
+    }
+
+    fn prepare<'v>(&self, _: &Space<'v>, _: Path, _: u32) {}
+
+    fn run<'v>(&self, on: &System<'_, 'v>, (): &()) -> Operations {
+        let round = |done: &mut Operations| {
+            let start =
+                done.call(|| on.space.map(&MapRequest::anonymous(MALLOC_BYTES)).expect("there is room"));
+            done.fault(|| on.write(start));
+            done.call(|| on.space.unmap(start, MALLOC_BYTES).expect("it was mapped just now"));
+        };
+        let running = on.space.activate(None);
+        round(&mut Operations::default());
+        meet();
+        let mut done = Operations::default();
+        measured(|| (1..MALLOC_ROUNDS).for_each(|_| done.operation(round)));
+        // All stay until the last is done: flushes reach all CPUs.
+        meet();
+        drop(running);
+        done
+    }
+}
