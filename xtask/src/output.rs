@@ -17,12 +17,12 @@ pub fn write(text: Arguments<'_>) {
     }
 }
 
-/// As std's, by [`write`].
+/// As std's, by [`write()`].
 macro_rules! print {
     ($($text:tt)*) => { $crate::output::write(format_args!($($text)*)) };
 }
 
-/// As std's, by [`write`].
+/// As std's, by [`write()`].
 macro_rules! println {
     ($($text:tt)*) => { print!("{}\n", format_args!($($text)*)) };
 }

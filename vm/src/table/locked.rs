@@ -174,7 +174,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// 1. What the entry maps may be accessed as the entry allows through every root that reaches this table.
     ///    The embedder keeps it so as long as the entry stands, and flushes before it ends.
     /// 2. An entry of the kind *table* points to a table of `memory` that only this slot points to.
-    /// 3. A leaf is not *owned*, nor [by table](LeafKind::BY_TABLE), and no marker is
+    /// 3. A leaf is not *owned*, nor [by table](crate::machine::LeafKind::BY_TABLE), and no marker is
     ///    [`PendingFree`](Marker::PendingFree). No table that was linked by this call is detached: the tree
     ///    is the embedder's, and no space edits it.
     pub unsafe fn set_entry(&mut self, slot: usize, entry: Entry) {

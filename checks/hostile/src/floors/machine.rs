@@ -49,6 +49,10 @@ fn defaults(machine: &Lab) {
     }
     called!(Cpu::yield_now => Host::yield_now());
     called!(Cpu::relax => Host::relax());
+    for limit in [0, 1, u32::MAX] {
+        let rounds = called!(Cpu::spin => Host::spin(limit)).expect("an answer");
+        assert!(rounds > 0, "a loop that spins goes on");
+    }
     called!(Cpu::id => Host::id());
     called!(Cpu::now_ns => Host::now_ns());
     let word = AtomicU32::new(7);
