@@ -21,8 +21,12 @@ pub fn test() -> Vec<fn() -> Step> {
         one_breakage,
         small_benchmarks,
         small_tour,
+        other_tests,
     ]
 }
+
+/// The packages whose tests either lane takes at its end, so that both end together.
+const OTHER_PACKAGES: &[&str] = &["interleaf-predict", "interleaf-kernel", "interleaf-programs", "xtask"];
 
 /// Everything that must hold before a change lands: how the sources look, too, and a minute of fuzzing, which
 /// is another one each time.
@@ -100,11 +104,19 @@ fn library_tests() -> Step {
     first("tests of the library", Action::Command(test))
 }
 
-/// All other tests, on the library as its users build it.
+/// The tests of the lab and of what checks the library, on the library as its users build it.
 fn workspace_tests() -> Step {
     let mut test = cargo(&["test", "--quiet", "--workspace", "--no-fail-fast"]);
-    test.args(["--exclude", "interleaf"]);
+    let others = OTHER_PACKAGES.iter().chain(&["interleaf"]);
+    test.args(others.flat_map(|package| ["--exclude", package]));
     first("tests", Action::Command(test))
+}
+
+/// All other tests.
+fn other_tests() -> Step {
+    let mut test = cargo(&["test", "--quiet", "--no-fail-fast"]);
+    test.args(OTHER_PACKAGES.iter().flat_map(|package| ["--package", package]));
+    beside("tests of predictions, kernel and chores", Action::Command(test))
 }
 
 /// Every public function with hostile arguments, as users build it: the workspace's tests have debug
