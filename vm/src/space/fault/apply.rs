@@ -79,9 +79,9 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
             Counter::anon_fault_alloc(order).into_iter().for_each(|counter| space.vm.count(counter));
             return Ok(());
         }
-        self.table.use_reserved(slot);
         let counted = prepared.counted();
         let folio = prepared.take_mapped(birth).ok_or(Fallback::EntryBusy)?;
+        self.table.use_reserved(slot);
         self.table.install(slot, folio, self.bits(self.rights));
         counted.into_iter().for_each(|counters| space.vm.counters.count_each(counters));
         Ok(())
@@ -121,6 +121,10 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
     fn allow_write(&mut self, rights: Rights, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         if self.own(rights).is_ok() {
             return Ok(());
+        }
+        // What owns nothing has nothing to copy: the frame would be mapped as it came.
+        if self.table.owned_leaf(self.slot).is_none() {
+            return Err(Fallback::VmaNotSupported);
         }
         let Some(mut copy) = prepared.take_blank() else {
             prepared.want_blank_next();

@@ -116,8 +116,8 @@ fn decide_pin(entry: Entry, inputs: FaultInputs) -> Decision {
 fn decide_present(leaf: Leaf, inputs: FaultInputs) -> Decision {
     if leaf.rights.contains(inputs.access.needs()) {
         Decision::Nothing
-    } else if inputs.is_anonymous && !leaf.owned() && leaf.pfn != inputs.zero {
-        // Frames of others in memory of its own: no record says whether they may be written.
+    } else if inputs.is_private && !leaf.owned() && leaf.pfn != inputs.zero {
+        // Frames of others in private memory: no record says whether they may be written, or copied.
         Decision::Refuse
     } else if leaf.pfn != inputs.zero {
         let copies = inputs.is_private && inputs.access == Access::Write;

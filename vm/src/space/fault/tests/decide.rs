@@ -47,6 +47,29 @@ fn a_marker_is_waited_for_if_it_is_known() {
     assert_eq!(decide(Entry::Marker(Marker::PendingFree(Pfn(9))), Access::Read), Decision::WaitForZap);
 }
 
+/// Of an object's page in a private mapping a load gets back what it may have, and a store copies.
+#[test]
+fn an_objects_page_in_a_private_mapping_is_never_given_the_right_to_write() {
+    let of = |entry, access| {
+        let inputs = FaultInputs {
+            is_anonymous: false,
+            has_object: true,
+            is_private: true,
+            rights: ALL,
+            access,
+            zero: ZERO,
+        };
+        decide::decide(entry, inputs, Goal::Access)
+    };
+    let read_only = ALL - Rights::WRITE;
+    assert_eq!(of(Entry::Absent, Access::Read), Decision::MapSource(read_only));
+    assert_eq!(of(Entry::Absent, Access::Write), Decision::CopySource);
+    assert_eq!(of(leaf(Pfn(9), Rights::empty()), Access::Read), Decision::Allow(read_only));
+    assert_eq!(of(leaf(Pfn(9), read_only), Access::Write), Decision::AllowWrite(ALL));
+    let given = Entry::Leaf(Leaf::new(Pfn(9), read_only).used(false));
+    assert_eq!(of(given, Access::Write), Decision::Refuse);
+}
+
 /// The lock would find no frame to allow writes of, nor one to copy, so the fault would be tried for ever.
 #[test]
 fn a_leaf_of_given_frames_without_the_right_is_refused() {
