@@ -58,7 +58,7 @@ pub(crate) fn mark_reserved<'f, M: Machine + 'f>(
 
 impl<'t, M: Machine> LockedTable<'t, M> {
     /// The leaf in `slot`, where it maps a private hugetlb folio that other spaces may map too. It is not
-    /// written while anybody has a reference to it besides.
+    /// written while there is another reference to it.
     pub(crate) fn shared_hugetlb_leaf(&self, slot: usize) -> Option<Leaf> {
         let (leaf, class) = self.leaf(slot)?;
         (class.is_private_hugetlb() && !self.is_exclusive(slot)).then_some(leaf)
@@ -85,13 +85,13 @@ impl<'t, M: Machine> LockedTable<'t, M> {
 
     /// Takes the folio out that the slot maps from `page` on, and returns its translation, to be flushed and
     /// freed before this table is unlocked. Where `is_reserving`, a huge page is set aside for the entry
-    /// again, and it is marked so; but not where somebody has a reference to the folio, or another space maps
+    /// again, and it is marked so; but not where there is a reference to the folio, or another space maps
     /// it, and no other is available. `None`, and no change, where the slot has no folio.
     pub(crate) fn drop_pool_leaf(&mut self, slot: usize, page: Vpn, is_reserving: bool) -> Option<Unhooked> {
         let leaf = self.owned_leaf(slot).filter(|_| self.is_of_pool(slot))?;
         let size = self.level().leaf_size()?;
         if is_reserving {
-            // Nobody else may have it any more: then it is this entry's that it goes back for.
+            // The other holders may be gone: then the folio goes back for this entry.
             self.try_make_exclusive(slot);
         }
         let emptied = if is_reserving { Entry::Marker(Marker::Busy) } else { Entry::Absent };

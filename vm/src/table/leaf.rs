@@ -106,7 +106,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// holds no such leaf.
     ///
     /// # Errors
-    /// [`NotMappedAgain::Referenced`]: it is exclusive, and somebody has a reference, perhaps a pin. Nothing
+    /// [`NotMappedAgain::Referenced`]: it is exclusive, and there is a reference, perhaps a pin. Nothing
     /// has changed but that it may not be *exclusive* any more.
     #[inline(always)]
     pub(crate) fn share<S: FolioSize>(
@@ -161,7 +161,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         has_it
     }
 
-    /// Makes the user memory that `slot` maps exclusive, where no other entry maps it and nobody else has a
+    /// Makes the user memory that `slot` maps exclusive, where no other entry maps it and there is no other
     /// reference.
     #[inline(always)]
     pub(crate) fn try_make_exclusive(&self, slot: usize) -> bool {
@@ -189,8 +189,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Gives the leaf in `slot` rights for a store that comes now, where it maps user memory that is
-    /// *exclusive*, or can become so because nobody else has it. What was to be discarded is kept, and the
-    /// entry has the bits of a store. `None`, and no change, where the store has to copy.
+    /// *exclusive*, or can become so because there is no other holder. What was to be discarded is kept, and
+    /// the entry has the bits of a store. `None`, and no change, where the store has to copy.
     ///
     /// One look at the entry and one at the record, for all of these questions. A plain store: the hardware
     /// writes an entry only to set bits that this sets too. Release, as [`install`](Self::install): a reader

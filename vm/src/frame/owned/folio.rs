@@ -75,7 +75,7 @@ pub trait Contents: sealed::SealedFolio {
 #[derive(Debug)]
 pub enum Dirty {}
 
-/// All are zero, and nobody writes them: the value only gives the folio to a use.
+/// All are zero, and no call writes them: the value only gives the folio to a use.
 #[derive(Debug)]
 pub enum Zeroed {}
 
@@ -197,7 +197,7 @@ impl<'m, M: Machine, S: FolioSize> Folio<'m, M, S, Dirty> {
     /// copied as they were before or after.
     pub(crate) fn copy_from(&mut self, from: UserFrame<'_, M>) {
         let from = from.pfn_in(self.memory);
-        // SAFETY: this value owns the frames copied to, which nobody borrows from. The others are user
+        // SAFETY: this value owns the frames copied to, and no borrow of them exists. The others are user
         // memory as long as the call lasts: no code has a Rust object there.
         unsafe { self.memory.machine().copy(from, self.pfn, self.size.order()) };
     }

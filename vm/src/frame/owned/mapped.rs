@@ -83,7 +83,7 @@ impl<'m, M: Machine, S: FolioSize> Mapped<'m, M, S> {
     ///
     /// # Safety
     /// An entry of a table of `memory` owned the mapping, of this size, and was replaced by the caller under
-    /// the table's lock: the mapping is nobody else's.
+    /// the table's lock: no other value owns the mapping.
     pub(crate) unsafe fn from_entry(memory: &'m Memory<'m, M>, pfn: Pfn, size: S) -> Self {
         Self { memory, pfn, size }
     }

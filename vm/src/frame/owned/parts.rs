@@ -13,8 +13,8 @@
 //! (`into_parts_at`).
 //!
 //! A block in use has the record of its first frame, and one reference for all of its entries. It is
-//! *exclusive*, or several spaces have a huge entry of it, which are counted there. Whoever needs a part of
-//! it splits it before; what others have stays a huge entry, of frames that are counted one by one
+//! *exclusive*, or several spaces have a huge entry of it, which are counted there. A user of a part
+//! splits the block before; what others have stays a huge entry, of frames that are counted one by one
 //! (docs/design/huge-pages.md). Folios of the reserved pool, and of objects, are counted so too; the former
 //! are never split, the latter by the slot of their object's index (`object_folio`).
 
@@ -123,8 +123,8 @@ impl<M: Machine> Memory<'_, M> {
 
 impl<M: Machine> Memory<'_, M> {
     /// Makes a block of the frames of one that was split, *exclusive*, where a huge leaf alone maps all of
-    /// them, and nobody has a reference. The caller holds the lock of the table of that leaf. `false`, and
-    /// no change but for *lazyfree*, where that is not so.
+    /// them, without a reference to any. The caller holds the lock of the table of that leaf. `false`,
+    /// and no change but for *lazyfree*, where that is not so.
     #[cold]
     pub(crate) fn rejoin(&self, first: Pfn, order: Order) -> bool {
         let parts = 1..order.frames();
@@ -149,8 +149,8 @@ impl<M: Machine> Memory<'_, M> {
     }
 }
 
-/// Calls `step`, which looks at records that others only refer to, or that nobody else reads. Models look at
-/// the first and last parts of a block only: there are too many for a step each.
+/// Calls `step`, which looks at records that others only refer to, or that no other code reads. Models look
+/// at the first and last parts of a block only: there are too many for a step each.
 #[inline(always)]
 pub(super) fn unmodelled<R>(part: u64, order: Order, step: impl FnOnce() -> R) -> R {
     #[cfg(loom)]

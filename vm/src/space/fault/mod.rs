@@ -11,6 +11,7 @@
 //! | `source` | what the pages of a mapping are filled from |
 //! | `decide` | how to change the entry: a pure function |
 //! | `prepared` | what is prepared before the lock, and kept from attempt to attempt |
+//! | `wants` | what an attempt asks of that: a want, and what it takes |
 //! | `bring` | what is waited for, with no lock held |
 //! | `confirm` | the questions of an edit, under the table's lock |
 //! | `apply` | the write |
@@ -35,6 +36,7 @@ mod rounds;
 mod source;
 #[cfg(test)]
 mod tests;
+mod wants;
 
 pub use result::{Fallback, FaultError, Outcome};
 
