@@ -44,7 +44,8 @@ fn every_small_command() -> Vec<Vec<String>> {
 
 #[test]
 fn json_is_one_object_everywhere_or_lines_where_help_says_so() {
-    for line in every_small_command() {
+    // The tour's is looked at above.
+    for line in every_small_command().iter().filter(|line| line[0] != "tour") {
         let mut arguments: Vec<&str> = line.iter().map(String::as_str).collect();
         arguments.push("--json");
         one_object(&arguments);

@@ -128,6 +128,22 @@ impl<'t, M: Machine> Table<'_, 't, M> {
         None
     }
 
+    /// How many of the slots, from the first on, point to no table. There are none from [`Level::ENTRIES`] on.
+    /// An absent word is not decoded: most are.
+    pub(super) fn nr_without_child(&self, slots: Range<usize>) -> usize {
+        let absent = M::Format::encode(Entry::Absent, self.level);
+        let end = slots.end.min(Level::ENTRIES);
+        let mut slot = slots.start;
+        while slot < end {
+            let word = self.read(slot);
+            if word != absent && matches!(M::Format::decode(word, self.level), Entry::Table(_)) {
+                break;
+            }
+            slot += 1;
+        }
+        slot.min(end).saturating_sub(slots.start)
+    }
+
     /// The parts of the table that may be in use, as its record says at this moment.
     pub(super) fn used_parts_racy(&self) -> u32 {
         self.tree.memory.meta_of_table(self.words).used_parts()

@@ -257,19 +257,17 @@ fn detach_at<'m, M: Machine>(
     range: VpnRange,
     detach: Detach<'m, M>,
 ) -> (Option<DetachedTable<'m, M>>, Vpn) {
-    let after = |level| part_of_entry(level, range.start, range.end).end;
-    let Some(rcu) = tree.rcu else { return (None, after(level)) };
+    let Some(rcu) = tree.rcu else { return (None, range.end) };
     let reading = rcu.read();
     let EntryRef { table: parent, slot, .. } = walk(tree, range.start, level, &reading);
-    if parent.level() != level {
-        return (None, after(parent.level()));
-    }
-    let detached = parent.child(slot, &reading).and_then(|child| detach(parent, slot, child));
-    let holds_none = |slot: &usize| !matches!(parent.entry(*slot), Entry::Table(_));
-    let end = after(level);
-    let nr_rest = range.end.0.saturating_sub(end.0).div_ceil(level.entry_pages());
-    let rest = slot + 1..Level::ENTRIES.min(slot + 1 + nr_rest as usize);
-    (detached, end.add(rest.take_while(holds_none).count() as u64 * level.entry_pages()))
+    // Above `level` where the walk found no table: there is nothing below the entry then.
+    let child = if parent.level() == level { parent.child(slot, &reading) } else { None };
+    let detached = child.and_then(|child| detach(parent, slot, child));
+    let pages = parent.level().entry_pages();
+    let end = part_of_entry(parent.level(), range.start, range.end).end;
+    let nr_rest = range.end.0.saturating_sub(end.0).div_ceil(pages);
+    let nr_passed = parent.nr_without_child(slot + 1..slot + 1 + nr_rest as usize);
+    (detached, end.add(nr_passed as u64 * pages))
 }
 
 /// Detaches the child that a slot of its parent points to, if it may be.

@@ -5,7 +5,7 @@ use super::operations::{BASE, FAR, PAGES, Step, Variation, setup, subject, touch
 use crate::calls::{Call, CallResult, Errno, MapLine, PAGE, PageState, advice};
 use crate::model::{Mapping, Spaces};
 use crate::setting::Setting;
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 /// All that is seen of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,7 +80,7 @@ pub fn outcomes(pair: (Operation, Operation), variation: Variation, setting: &Se
             model.call(space, call);
         }
     }
-    let mut search = Search { atoms, setting, visited: HashSet::new(), found: Vec::new() };
+    let mut search = Search { atoms, setting, visited: FxHashSet::default(), found: Vec::new() };
     let (own, answers) = (variation.spaces(), [Vec::new(), Vec::new()]);
     search.from(State { model, own, children: [None; 2], at: [0; 2], answers });
     search.found
@@ -121,7 +121,7 @@ fn atoms_of_step(step: Step) -> Vec<Atom> {
 struct Search<'a> {
     atoms: [Vec<Atom>; 2],
     setting: &'a Setting,
-    visited: HashSet<([usize; 2], Seen, Vec<Vec<Mapping>>)>,
+    visited: FxHashSet<([usize; 2], Seen, Vec<Vec<Mapping>>)>,
     found: Vec<Seen>,
 }
 

@@ -1,7 +1,7 @@
 //! What stands in the tables is what the mappings allow, and nothing more.
 
 use super::system::{QuiescentSystem, require};
-use super::walk::{Seen, each_entry};
+use super::walk::{Seen, Walked};
 use interleaf::frame::{FrameState, Kind};
 use interleaf::machine::{Entry, Format, Leaf, Machine, Marker};
 use interleaf::object::SharedPoolCounts;
@@ -13,26 +13,24 @@ use std::collections::BTreeMap;
 
 /// Every table is attached and covers a page of a mapping; every leaf lies in a mapping, allows no more than
 /// it does, and never to write the zero page; nothing is left half done.
-pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
-    system.spaces.iter().try_for_each(|space| check_space(space))?;
-    [PageSize::Huge, PageSize::Giant].into_iter().try_for_each(|size| check_reserves(system, size))
+pub(super) fn check<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    walked: &Walked,
+) -> Result<(), String> {
+    system.spaces.iter().zip(0..).try_for_each(|(space, nr)| check_space(space, walked.space(nr)))?;
+    [PageSize::Huge, PageSize::Giant].into_iter().try_for_each(|size| check_reserves(system, walked, size))
 }
 
 /// The reserved pool has set aside as many pages of a size as entries and objects say, and what objects have
 /// are as many records as they count.
 fn check_reserves<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
+    walked: &Walked,
     size: PageSize,
 ) -> Result<(), String> {
-    let mut entries = 0;
-    for space in system.spaces {
-        each_entry(space, |seen| {
-            let reserved = Entry::Marker(Marker::Reserved);
-            if let Seen::Entry { level, entry, .. } = seen {
-                entries += u64::from(level == size.level() && entry == reserved);
-            }
-        });
-    }
+    let reserved = Entry::Marker(Marker::Reserved);
+    let is_reserved = |seen: &Seen| matches!(*seen, Seen::Entry { level, entry, .. } if level == size.level() && entry == reserved);
+    let entries = walked.all().filter(is_reserved).count() as u64;
     let (counts, objects) = (system.vm.memory().huge_pool(size), objects(system, size));
     require(counts.reserved == entries + objects.reserved, || {
         format!("{entries} entries of {size:?} are reserved pages, and {objects:?} are: {counts:?}")
@@ -69,20 +67,20 @@ fn objects<C: Flavour, F: Format>(
     all
 }
 
-fn check_space<M: Machine>(space: &AddressSpace<'_, M>) -> Result<(), String> {
+fn check_space<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    entries: impl Iterator<Item = Seen>,
+) -> Result<(), String> {
     let mut mappings = Vec::new();
     space.each_vma(|vma| mappings.push(*vma));
-    let mut wrong = None;
-    each_entry(space, |seen| {
+    for seen in entries {
         let found = match seen {
             Seen::Table { pfn, covers, .. } => check_table(space, &mappings, pfn, covers),
             Seen::Entry { page, level, entry } => check_entry(space, &mappings, (page, level), entry),
         };
-        if let Err(found) = found {
-            wrong.get_or_insert(format!("{space:?}: {found}"));
-        }
-    });
-    wrong.map_or(Ok(()), Err)
+        found.map_err(|wrong| format!("{space:?}: {wrong}"))?;
+    }
+    Ok(())
 }
 
 fn check_table<M: Machine>(

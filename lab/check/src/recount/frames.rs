@@ -1,7 +1,7 @@
 //! Every frame is in one state, and its counts are what can be counted.
 
 use super::system::{QuiescentSystem, require};
-use super::walk::{Seen, each_entry, nr_counted};
+use super::walk::{Seen, Walked, nr_counted};
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Cpu, Entry, Format};
 use interleaf::units::{Level, PAGE_SIZE, Pfn, Rights};
@@ -18,10 +18,13 @@ struct Shown {
 
 /// The frames' own recount; every user frame is mapped by as many entries as its counts say and by at least
 /// one; every table belongs to a space (or, where shared memory is mapped, to an object).
-pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+pub(super) fn check<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    walked: &Walked,
+) -> Result<(), String> {
     let memory = system.vm.memory();
     memory.check().map_err(|wrong| wrong.to_string())?;
-    let (shown, objects) = (shown(system), has_objects(system));
+    let (shown, objects) = (shown(system, walked), has_objects(system));
     let (span, mut zeros) = (memory.span(), 0);
     for pfn in (span.start.0..span.end.0).map(Pfn) {
         let Some(meta) = memory.meta(pfn) else { continue };
@@ -83,11 +86,11 @@ fn check_counts<C: Cpu>(pfn: Pfn, meta: &FrameMeta<C>, entries: u32, others: u32
     require(entries + others > 0, || format!("no entry maps the user frame {pfn:?}"))
 }
 
-fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Shown {
-    let mut shown = Shown { entries: BTreeMap::new(), tables: BTreeSet::new() };
-    for space in system.spaces {
-        shown.tables.insert(space.root());
-        each_entry(space, |seen| match seen {
+fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, walked: &Walked) -> Shown {
+    let roots = system.spaces.iter().map(|space| space.root()).collect();
+    let mut shown = Shown { entries: BTreeMap::new(), tables: roots };
+    for seen in walked.all() {
+        match seen {
             Seen::Table { pfn, .. } => {
                 shown.tables.insert(pfn);
             }
@@ -99,7 +102,7 @@ fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Shown
                 }
             }
             Seen::Entry { .. } => {}
-        });
+        }
     }
     shown
 }

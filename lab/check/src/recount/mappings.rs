@@ -1,11 +1,15 @@
 //! Mappings are in order, and the index that holds them is a sound tree.
 
 use super::system::{QuiescentSystem, require};
+use super::walk::Walked;
 use interleaf::machine::Format;
 use interleaf_lab::machine::soft::Flavour;
 
 /// The list of mappings has no flaw, holds as many as the space says, and the index adds up.
-pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+pub(super) fn check<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    _: &Walked,
+) -> Result<(), String> {
     for space in system.spaces {
         let mut list = Vec::new();
         space.each_vma(|vma| list.push(*vma));

@@ -26,9 +26,10 @@ pub use walk::{Seen, each_entry};
 
 use interleaf::machine::Format;
 use interleaf_lab::machine::soft::Flavour;
+use walk::Walked;
 
-/// Says what is wrong, or nothing.
-type Check<C, F> = fn(&QuiescentSystem<'_, '_, C, F>) -> Result<(), String>;
+/// Says what is wrong, or nothing, of a machine whose tables say that.
+type Check<C, F> = fn(&QuiescentSystem<'_, '_, C, F>, &Walked) -> Result<(), String>;
 
 impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
     const CHECKS: [(&'static str, Check<C, F>); 7] = [
@@ -46,9 +47,10 @@ impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
     /// # Errors
     /// The first thing that does not hold, with the name of the checker.
     pub fn recount(&self) -> Result<(), String> {
+        let walked = Walked::of(self.spaces);
         Self::CHECKS
             .iter()
-            .try_for_each(|(name, check)| check(self).map_err(|wrong| format!("{name}: {wrong}")))
+            .try_for_each(|(name, check)| check(self, &walked).map_err(|wrong| format!("{name}: {wrong}")))
     }
 
     /// Recounts everything.
@@ -62,7 +64,10 @@ impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
 }
 
 /// The TLBs noticed no violation.
-fn violations<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+fn violations<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    _: &Walked,
+) -> Result<(), String> {
     let seen = system.machine.violations();
     if seen.is_empty() { Ok(()) } else { Err(format!("{seen:?}")) }
 }

@@ -1,7 +1,7 @@
 //! Each frame of anonymous memory leads to all entries that map it, and to no other.
 
 use super::system::{QuiescentSystem, require};
-use super::walk::{Seen, each_entry, nr_counted};
+use super::walk::{Seen, Walked, nr_counted};
 use interleaf::frame::{FrameMeta, Kind};
 use interleaf::machine::{Entry, Format};
 use interleaf::space::{RmapFound, SpaceId};
@@ -15,8 +15,11 @@ type Place = (SpaceId, Vpn);
 
 /// The reverse map finds the entries of each frame that a walk of all tables finds, and no others, in one
 /// walk; as many as the frame's mapcount says. There is a node for each space.
-pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
-    for (pfn, due) in entries(system) {
+pub(super) fn check<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    walked: &Walked,
+) -> Result<(), String> {
+    for (pfn, due) in entries(system, walked) {
         check_frame(system, pfn, &due)?;
     }
     let (nodes, spaces) = (system.vm.nr_anon_nodes(), system.spaces.len());
@@ -45,10 +48,13 @@ fn check_frame<C: Flavour, F: Format>(
 }
 
 /// The pages, base and huge, that map each frame of anonymous memory, or the block that it leads.
-fn entries<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> BTreeMap<Pfn, BTreeSet<Place>> {
+fn entries<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    walked: &Walked,
+) -> BTreeMap<Pfn, BTreeSet<Place>> {
     let mut all: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for space in system.spaces {
-        each_entry(space, |seen| {
+    for (space, nr) in system.spaces.iter().zip(0..) {
+        for seen in walked.space(nr) {
             if let Seen::Entry { page, level, entry: Entry::Leaf(leaf) } = seen
                 && leaf.owned()
                 && system.vm.memory().meta(leaf.pfn).is_some_and(|meta| meta.state().kind() == Kind::User)
@@ -57,7 +63,7 @@ fn entries<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> BTr
                     all.entry(leaf.pfn.add(frame)).or_default().insert((space.id(), page.add(frame)));
                 }
             }
-        });
+        }
     }
     all
 }

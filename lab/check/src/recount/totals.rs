@@ -1,13 +1,17 @@
 //! What was counted adds up.
 
 use super::system::{QuiescentSystem, require};
+use super::walk::Walked;
 use interleaf::machine::Format;
 use interleaf::space::{Counter, Fallback, Path};
 use interleaf_lab::machine::soft::Flavour;
 
 /// Where all spaces speculate, every fault is counted as done speculatively or under one reason to fall back;
 /// where none does, under neither. Errors are found under the lock alone. Garbage keeps its bound.
-pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+pub(super) fn check<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    _: &Walked,
+) -> Result<(), String> {
     let totals = system.vm.totals();
     let (faults, errors) = (totals.get(Counter::PgFault), totals.get(Counter::PgFaultError));
     let fallbacks: u64 = Fallback::ALL.iter().map(|reason| totals.get(reason.counter())).sum();

@@ -2,7 +2,7 @@
 //! no dead table.
 
 use super::system::{QuiescentSystem, require};
-use super::walk::{Seen, each_entry};
+use super::walk::{Seen, Walked};
 use interleaf::machine::{Entry, Format, Leaf};
 use interleaf::space::AddressSpace;
 use interleaf::units::{CpuId, Level, Pfn, Vpn};
@@ -17,12 +17,16 @@ struct Tables {
 
 /// Every page in the TLB of a CPU that runs a space is in the space's tables with the same frame and no fewer
 /// rights; every table it holds is one of them. The TLB of a CPU that runs no space is empty.
-pub(super) fn check<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> Result<(), String> {
+pub(super) fn check<C: Flavour, F: Format>(
+    system: &QuiescentSystem<'_, '_, C, F>,
+    walked: &Walked,
+) -> Result<(), String> {
     for cpu in (0..system.machine.bus().nr_cpus()).map(CpuId) {
-        let mut runs = system.spaces.iter().filter(|space| space.cpus_racy().contains(cpu));
+        let mut runs = system.spaces.iter().zip(0..).filter(|(space, _)| space.cpus_racy().contains(cpu));
         let space = runs.next();
         require(runs.next().is_none(), || format!("{cpu:?} runs two spaces"))?;
-        let tables = space.map_or_else(Tables::none, |space| Tables::of(space));
+        let tables = space.map_or_else(Tables::none, |(space, nr)| Tables::of(space, walked.space(nr)));
+        let space = space.map(|(space, _)| space);
         check_cpu(system, cpu, &tables).map_err(|wrong| format!("{cpu:?} on {space:?}: {wrong}"))?;
     }
     Ok(())
@@ -48,9 +52,12 @@ impl Tables {
         Self { leaves: BTreeMap::new(), tables: BTreeSet::new() }
     }
 
-    fn of<C: Flavour, F: Format>(space: &AddressSpace<'_, SoftMachine<C, F>>) -> Self {
+    fn of<C: Flavour, F: Format>(
+        space: &AddressSpace<'_, SoftMachine<C, F>>,
+        entries: impl Iterator<Item = Seen>,
+    ) -> Self {
         let mut tables = Self::none();
-        each_entry(space, |seen| match seen {
+        entries.for_each(|seen| match seen {
             Seen::Table { pfn, level, .. } => {
                 tables.tables.insert((level, pfn));
             }

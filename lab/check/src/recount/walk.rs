@@ -35,6 +35,31 @@ pub fn each_entry<M: Machine>(space: &AddressSpace<'_, M>, mut tell: impl FnMut(
     visit(space.page_table().top(), Vpn(0), &space.vm().read(), &mut tell);
 }
 
+/// What stands in the tables of each space, in the order of the spaces: each table is read once.
+pub(super) struct Walked(Vec<Vec<Seen>>);
+
+impl Walked {
+    /// Of spaces at rest.
+    pub fn of<M: Machine>(spaces: &[&AddressSpace<'_, M>]) -> Self {
+        let seen = |space: &&AddressSpace<'_, M>| {
+            let mut all = Vec::new();
+            each_entry(space, |seen| all.push(seen));
+            all
+        };
+        Self(spaces.iter().map(seen).collect())
+    }
+
+    /// All that stands in the tables of the space of that place among the spaces, in order.
+    pub fn space(&self, nr: usize) -> impl Iterator<Item = Seen> {
+        self.0[nr].iter().copied()
+    }
+
+    /// All that stands in all tables.
+    pub fn all(&self) -> impl Iterator<Item = Seen> {
+        self.0.iter().flatten().copied()
+    }
+}
+
 /// Recursion is as deep as the tables.
 fn visit<M: Machine>(
     table: Table<'_, '_, M>,
