@@ -44,6 +44,14 @@ pub fn idle_if(nothing_to_do: impl FnOnce() -> bool) {
     });
 }
 
+/// Fetches the line of an address.
+#[inline(always)]
+fn prefetch(address: usize) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a hint, which reads nothing and traps for no address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(address)) };
+}
+
 // SAFETY: by the contract's numbers. 1: GS leads to this CPU's structure, whose number `percpu::init` has
 // set; `thread::switch_to` asserts that only its own guard keeps the thread on the CPU. 2: that assertion,
 // and a switch is a full fence; `Metal::call_handler` asserts what a handler leaves; the count's last bit but
@@ -53,6 +61,7 @@ pub fn idle_if(nothing_to_do: impl FnOnce() -> bool) {
 // (`registers::enable_interrupts`). 8: there is one machine.
 unsafe impl Cpu for Core {
     const SEVERAL_MACHINES: bool = false;
+    const PREFETCH: Option<fn(usize)> = Some(prefetch);
     type CpuWords = [u64; percpu::MAX_CPUS.div_ceil(64)];
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use super::percpu::CpuCache;
 use super::zone::{DistanceList, ZoneRange};
 use super::{AllocRequest, BootError, BootMap, BootMemory, FrameMeta, FrameTable, Kind};
 use super::{RecordExtent, RecordInit, Zone};
-use crate::machine::Machine;
+use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, AtomicUsize};
 use crate::sync::{GarbageLimits, PerCpu, SpinLock, UniqueId, lockdep};
 use crate::units::{PAGE_SIZE, Pfn, PfnRange};
@@ -131,6 +131,14 @@ impl<'m, M: Machine> Memory<'m, M> {
     pub(crate) fn meta_of(&self, pfn: Pfn) -> &FrameMeta<M::Cpu> {
         debug_assert!(self.deferred.is_written(pfn), "{pfn:?} is used before its record was written");
         self.table.meta(pfn).expect("a frame of this memory has a record")
+    }
+
+    /// Fetches a frame's record into this CPU's cache, if there is one: a hint.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, pfn: Pfn) {
+        if let (Some(prefetch), Some(meta)) = (M::Cpu::PREFETCH, self.table.meta(pfn)) {
+            prefetch(core::ptr::from_ref(meta).addr());
+        }
     }
 
     /// All frames that have a record, holes included.

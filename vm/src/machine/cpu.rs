@@ -88,6 +88,11 @@ pub unsafe trait Cpu: Sized + 'static {
     /// apart, and which is one machine, says false. The default makes each thread a machine.
     const SEVERAL_MACHINES: bool = true;
 
+    /// Asks the CPU to fetch the line of an address into its caches, soon and without waiting: a hint, which
+    /// changes nothing. Sweeps over page tables ask for the records of frames that they will come to, one
+    /// cache miss each where frames lie in no order. `None`, the default: nothing is looked up for it.
+    const PREFETCH: Option<fn(usize)> = None;
+
     /// The words of a set of CPUs, as many as the platform's machines need: `[u64; 1]` for machines of up to
     /// 64 CPUs, `[u64; 64]` for 4 096. Sets lie in every space, in every work slot, and on stacks. A machine
     /// of more CPUs than they can name is refused when memory, a worker pool or a system is made of it.

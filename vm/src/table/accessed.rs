@@ -1,8 +1,8 @@
 //! Accessed bits, counted and cleared without the lock of a table.
 //!
-//! Who looks for pages that are not used clears the accessed bit of each, and comes back later. That is no
-//! edit of the tree: rights, frame and size stay. So it needs no lock, but everyone who does edit has to live
-//! with a bit that goes away under his lock:
+//! A caller that looks for pages that are not used clears the accessed bit of each, and comes back later.
+//! That is no edit of the tree: rights, frame and size stay. So it needs no lock, but every editor has to
+//! live with a bit that goes away under its lock:
 //!
 //! ```text
 //!   scan       reads the entry ─► a present leaf, accessed? ─► exchanges the same word for one without
@@ -18,8 +18,8 @@
 //! `write_protect`) stands on this: the hardware writes an entry only to set a bit that is clear, and of the
 //! word that the writer has loaded none is. A scan may clear the accessed bit between that load and the
 //! store, and the hardware may set it again. What the store overwrites is therefore the loaded word, or the
-//! same word without its accessed bit. *Dirty*, rights and frame cannot differ: the first nobody clears but a
-//! holder of the lock, and the others nobody changes. So what is lost is that the bit was cleared. The leaf
+//! same word without its accessed bit. *Dirty*, rights and frame cannot differ: only a holder of the lock
+//! clears the first, and nothing changes the others. So what is lost is that the bit was cleared. The leaf
 //! that is handed on, or the one that the writer stores, says *accessed*, as it said when the writer loaded
 //! it; the scan has counted the page too. A page counts as used once more than it was, and never once less.
 //! No writer pays for that: the store stays a store.
@@ -57,7 +57,7 @@ pub struct AccessedScan {
 /// Clears the accessed bit of each leaf of `range` that has it set, and calls `visit` with the pages of such
 /// a leaf, and the leaf as it was. A larger leaf that the range cuts is taken whole.
 ///
-/// Takes no lock, and blocks nobody; the read section may be one in which other things are read. Of what CPUs
+/// Takes no lock, and blocks no CPU; the read section may be one in which other things are read. Of what CPUs
 /// share it writes the entries whose bit was set, and nothing else. No flush: see the module of the
 /// `accessed` bits in docs/design/walkers.md for what that leaves stale.
 ///

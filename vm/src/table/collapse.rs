@@ -10,10 +10,10 @@
 //! ```
 //!
 //! *The copy counts as one that shares the frame.* A frame that a freeze has made shared says so itself as
-//! long as its copy is good: whoever writes to it, or pins it, makes it exclusive first, as after a fork. And
+//! long as its copy is good: a store to it, or a pin, makes it exclusive first, as after a fork. And
 //! a freeze is refused, by the word in which references are counted, where there is a pin already.
 //!
-//! Whoever makes a frame of the table exclusive, or installs one, says so under the table's lock (the
+//! A CPU that makes a frame of the table exclusive, or installs one, says so under the table's lock (the
 //! caller's note). So when nothing was said since the last freeze, each leaf has the frame that was copied,
 //! with these contents, and the table is replaced without another look at its entries: what the locks are
 //! held for is one flush.
@@ -41,7 +41,7 @@ pub(crate) struct LeafCounts {
     pub own: u32,
     /// User memory that other entries map too.
     pub shared: u32,
-    /// User memory that somebody else has a reference to, which may be a pin.
+    /// User memory with another reference, which may be a pin.
     pub referenced: u32,
     /// Markers, and frames that are not the space's.
     pub others: u32,
@@ -66,7 +66,7 @@ impl LeafCounts {
         *count += 1;
     }
 
-    /// A shared frame cannot be pinned: a reference to it is a reader's, who has it for a moment.
+    /// A shared frame cannot be pinned: a reference to it is a reader's, which has it for a moment.
     fn of<C: Cpu>(&mut self, meta: &FrameMeta<C>) -> &mut u32 {
         let state = meta.state();
         match state.kind() {
@@ -109,7 +109,7 @@ type FramesToCopy<'t, M, const N: usize> = [Option<(usize, FrameRef<'t, M>)>; N]
 /// Why a page cannot be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotFrozen {
-    /// Somebody has a reference to the frame: perhaps it is pinned.
+    /// There is another reference to the frame: perhaps it is pinned.
     Referenced,
     /// The slot holds a marker, or a frame that is not the space's; or one that was copied is gone.
     Busy,
@@ -165,9 +165,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// References to the next frames, from slot `from` on, that are to be copied and shared still, with their
-    /// slots. Nobody writes to these frames, nor frees them, as long as there are the references: who would
-    /// make one exclusive again finds that it is not the only one (`try_make_exclusive`), and copies. Moves
-    /// `from` on.
+    /// slots. No CPU writes to these frames, nor frees them, as long as there are the references: one that
+    /// would make one exclusive again finds that it is not the only one (`try_make_exclusive`), and copies.
+    /// Moves `from` on.
     ///
     /// # Errors
     /// [`NotFrozen::Referenced`]: a frame has as many references as can be counted.
@@ -208,7 +208,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Unlocks the table. Where another CPU waits for it, that has the lock next, or a few microseconds to
-    /// get it: who locks a table again at once would be faster each time.
+    /// get it: a CPU that locks a table again at once would be faster each time.
     pub(crate) fn unlock_to_waiter(self) {
         /// Longer than another CPU needs to find the lock free and to take it.
         const TURNS: usize = 100;
@@ -224,7 +224,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
 
     /// Replaces `child`, a table of base pages to which `slot` points, by a leaf of the block with these
     /// bits. All its frames are shared, and copied. `flush` makes every CPU forget what it has cached of the
-    /// pages. `None`, and no change, where the slot points to another table; the caller keeps out whoever
+    /// pages. `None`, and no change, where the slot points to another table; the caller keeps out what
     /// could make it so.
     ///
     /// P9: a marker keeps the hardware out from the time when the slot loses the table until the flush has

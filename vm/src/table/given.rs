@@ -5,10 +5,10 @@ use crate::frame::MAX_PHYS_BITS;
 use crate::machine::{CacheType, Entry, Format, LeafKind};
 use crate::units::{PAGE_SHIFT, PageSize, Pfn, PfnRange, Rights};
 
-/// Frames that were given to be mapped: registers of a device, memory of a guest, memory that somebody else
-/// manages. The library never reads or writes them, has no record of them, and frees nothing of them.
+/// Frames that were given to be mapped: registers of a device, memory of a guest, memory that is managed
+/// elsewhere. The library never reads or writes them, has no record of them, and frees nothing of them.
 ///
-/// Whoever makes the value vouches for the frames; what is done with it is safe.
+/// The maker of the value vouches for the frames; what is done with it is safe.
 #[derive(Debug)]
 pub struct GivenFrames {
     frames: PfnRange,

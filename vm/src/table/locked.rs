@@ -111,6 +111,12 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         M::Format::decode(self.read(slot), self.level())
     }
 
+    /// Fetches a record that a sweep which is at `slot`, of a table of base pages, will come to.
+    #[inline(always)]
+    pub(crate) fn prefetch_after(&self, slot: usize) {
+        self.table.prefetch_after(slot);
+    }
+
     /// The table that `slot` points to, if it does: it is not detached while this one is locked. `None` for
     /// slots of the platform's.
     pub fn child(&self, slot: usize) -> Option<Table<'_, 't, M>> {
@@ -232,7 +238,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
 
     /// Sets or clears *lazyfree* of the user memory that `slot` maps.
     pub fn set_lazyfree(&self, slot: usize, lazyfree: bool) {
-        // Under this lock nobody else changes it.
+        // Only under this lock is it changed.
         if let Some(meta) = self.mapped_meta(slot)
             && meta.state().is_lazyfree() != lazyfree
         {
@@ -241,8 +247,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Whether the contents of the user memory that `slot` maps may be discarded: the frame is *lazyfree*,
-    /// nobody but entries has a reference, and the entry says that nothing was stored since. One load tells
-    /// both of the frame: a pin without a lock finds it *lazyfree*, or has its reference here.
+    /// there is no reference but that of entries, and the entry says that nothing was stored since. One load
+    /// tells both of the frame: a pin without a lock finds it *lazyfree*, or has its reference here.
     pub fn is_discardable(&self, slot: usize) -> bool {
         let clean = matches!(self.entry(slot), Entry::Leaf(leaf) if !leaf.dirty);
         let is_free = |state: FrameState| state.is_lazyfree() && state.has_one_reference();

@@ -1,9 +1,9 @@
 //! Page tables alone: map, unmap, protect and query of given frames, in tables of any format.
 //!
-//! A [`Mapper`] is for whoever wants tables and no address space: a hypervisor's second stage, an IOMMU's
-//! tables, a kernel's own half. There are no mappings beside the tables, no faults, and no counts of frames.
-//! It stands on the same floor as a space does: lockless walks, a lock for each table page, writers that move
-//! a table at a time.
+//! A [`Mapper`] is for embedders that want tables and no address space: a hypervisor's second stage, an
+//! IOMMU's tables, a kernel's own half. There are no mappings beside the tables, no faults, and no counts of
+//! frames. It stands on the same floor as a space does: lockless walks, a lock for each table page, writers
+//! that move a table at a time.
 //!
 //! ```text
 //!   unsafe GivenFrames::new ──► map, protect        rights and frames are compared with what was given
@@ -84,7 +84,7 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
         &self.tree
     }
 
-    /// The frame of the root. See the module about who loads it.
+    /// The frame of the root. The module says what loads it.
     pub fn root(&self) -> Pfn {
         self.tree.root()
     }

@@ -7,7 +7,7 @@ use crate::sync::atomic::Ordering::*;
 use crate::units::{Access, Level, Pfn, Rights, Vpn};
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// The frame that `slot` maps, if the page keeps that frame while somebody has a reference to it: user
+    /// The frame that `slot` maps, if the page keeps that frame while there is a reference to it: user
     /// memory that is *exclusive*, or memory of an object; and if the entry has the rights. `None` for the
     /// zero page, for shared frames, and for frames that the entry does not own.
     ///
@@ -66,7 +66,7 @@ pub enum FastPinRefusal {
 
 impl<M: Machine> EntryRef<'_, '_, M> {
     /// Pins the frame of the leaf that a walk has found, without a lock, if the page keeps the frame while
-    /// somebody has a reference to it. `memory` is the tree's.
+    /// there is a reference to it. `memory` is the tree's.
     ///
     /// ```text
     ///   entry, as the walk read it ─► reference, if *exclusive* ─► pincount ─► the entry again: the same?

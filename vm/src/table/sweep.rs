@@ -273,7 +273,7 @@ fn detach_at<'m, M: Machine>(
 /// Detaches the child that a slot of its parent points to, if it may be.
 type Detach<'m, M> = fn(Table<'_, 'm, M>, usize, Table<'_, 'm, M>) -> Option<DetachedTable<'m, M>>;
 
-/// As [`try_detach_child`], of a child that is empty, where nobody else detaches it.
+/// As [`try_detach_child`], of a child that is empty, where no other CPU detaches it.
 fn detach_child<'m, M: Machine>(
     parent: Table<'_, 'm, M>,
     slot: usize,

@@ -1,4 +1,4 @@
-//! What a page leads to, told without a lock: for emulators, for machine checks, for whoever asks.
+//! What a page leads to, told without a lock: for emulators, for machine checks, for profilers.
 
 use super::{EntryRef, PageTable, is_canonical, walk};
 use crate::machine::{CacheType, Entry, Format, Machine};
@@ -8,9 +8,9 @@ use crate::units::{Access, Level, PageSize, Pfn, Rights, Vpn};
 use core::fmt;
 
 /// What an entry said when it was read. It may be stale at once: the page may be mapped to another frame, or
-/// to none, and the frame be freed and used for something else, before the caller looks at the value. Who
-/// goes on to use the frame pins it ([`try_pin_fast`](crate::space::AddressSpace::try_pin_fast)), or knows on
-/// other grounds that it stays.
+/// to none, and the frame be freed and used for something else, before the caller looks at the value. A
+/// caller that goes on to use the frame pins it ([`try_pin_fast`](crate::space::AddressSpace::try_pin_fast)),
+/// or knows on other grounds that it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A slot that is *pending* is absent for the hardware, but it owns the mapping that it had: the frame stays.
-//! It belongs to the edit that left it. Nobody else changes it: an installation wants an absent slot, a fault
-//! that meets it waits for the edit, and `unhook` passes it over.
+//! It belongs to the edit that left it. Nothing else changes it: an installation wants an absent slot, a
+//! fault that meets it waits for the edit, and `unhook` passes it over.
 
 use super::locked::swaps_in_models;
 use super::{LockedTable, SlotRun};
@@ -68,6 +68,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                         }
                         continue;
                     }
+                    table.prefetch_after(slot);
                     match if_shared(gather) {
                         IfShared::Add => {}
                         IfShared::Leave => {
@@ -135,6 +136,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         let (mut slots, mut is_any_left) = (self.slots.clone(), false);
         while let Some((slot, word)) = self.table.table.first_used(used, slots.clone()) {
             slots.start = slot + 1;
+            self.table.prefetch_after(slot);
             is_any_left |= !self.table.put_if_pending(slot, word, flushed);
         }
         if !is_any_left {
@@ -192,7 +194,7 @@ impl<M: Machine> LockedTable<'_, M> {
                 }
                 Some(Unhooked::frame(pages, leaf))
             }
-            // Back: seldom met, and a reader who finds the slot absent asks again under this lock.
+            // Back: seldom met, and a reader that finds the slot absent asks again under this lock.
             pending @ Entry::Marker(Marker::PendingFree(_)) if !mutant!("table.others-pending-cleared") => {
                 self.replace(slot, pending);
                 None

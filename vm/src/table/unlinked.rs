@@ -1,8 +1,9 @@
 //! A table of leaves that is filled before any walk reaches it: base pages, or the parts of a larger leaf.
 //!
 //! Nothing else can find it, so it is filled without a lock and without flushes, and linked by one store
-//! ([`LockedTable::link_filled`](super::LockedTable::link_filled)). So whoever copies a table holds the lock
-//! of one table at a time. Dropped instead, it takes back the mappings that it holds: no CPU has walked it.
+//! ([`LockedTable::link_filled`](super::LockedTable::link_filled)). So a caller that copies a table holds the
+//! lock of one table at a time. Dropped instead, it takes back the mappings that it holds: no CPU has walked
+//! it.
 
 use super::LeafBits;
 use super::content::LeafContent;
@@ -76,7 +77,7 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         self.put_word(slot, word);
     }
 
-    /// Marks an absent slot as busy: its page is copied before anybody else knows the tree.
+    /// Marks an absent slot as busy: its page is copied before another CPU knows the tree.
     pub fn mark_busy(&mut self, slot: usize) {
         self.put(slot, Entry::Marker(Marker::Busy));
     }
@@ -94,7 +95,7 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         self.put_word(slot, M::Format::encode(entry, self.level));
     }
 
-    /// Gives the table to who links it, with the parts in use.
+    /// Gives the table to the caller that links it, with the parts in use.
     pub(super) fn into_parts(mut self) -> Option<(TableFrame<'m, M>, u32)> {
         Some((self.frame.take()?, self.used))
     }

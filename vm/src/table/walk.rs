@@ -174,7 +174,7 @@ pub fn walk_cached<'r, 't, M: Machine>(
         let hit = [region_of(vpn, level), entry.table.pfn().0];
         // SAFETY: (1) the table was found in this tree, after the version was read and in the read section.
         // (3) All hits of this tree are cached here. (2) A table that is detached invalidates hits before
-        // anybody can retire it (`LockedTable::detach`).
+        // it can be retired (`LockedTable::detach`).
         unsafe { LastHit::set(reading, LastHits::table, version, hit) };
     }
     entry

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A table here has one parent, under whose lock it is detached, and one region of one space. This one has
-//! many of both, so it is none of them: it is filled before anybody else knows it, placed by one
-//! compare-exchange, and from then on nobody writes, locks or frees it. Hardware neither: it writes an entry
+//! many of both, so it is none of them: it is filled before another CPU knows it, placed by one
+//! compare-exchange, and from then on not written, locked or freed. Hardware neither: it writes an entry
 //! only to set a bit that is clear.
 //!
 //! The entry that shows it is a [`Leaf`](crate::machine::Leaf) *by table*, so walks end there, and everything

@@ -4,7 +4,7 @@ use super::{HugePolicy, HugeRefusal, VmaAttributes, order_to_try};
 use crate::units::{Order, Rights, Vpn};
 use core::fmt;
 
-/// Who wants a collapse.
+/// What wants a collapse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Requester {
     /// The program, of this range, now: whatever the system's policy. (Linux: `MADV_COLLAPSE`.)
@@ -62,7 +62,7 @@ pub enum CollapseRefusal {
     TooManyShared,
     /// More pages than allowed are swapped out.
     TooManySwapped,
-    /// A page is pinned, or somebody has a reference to it.
+    /// A page is pinned, or there is another reference to it.
     Referenced,
     /// An operation is under way, or too many pages were written while they were copied.
     Busy,

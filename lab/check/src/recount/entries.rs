@@ -29,8 +29,11 @@ fn check_reserves<C: Flavour, F: Format>(
     size: PageSize,
 ) -> Result<(), String> {
     let reserved = Entry::Marker(Marker::Reserved);
-    let is_reserved = |seen: &Seen| matches!(*seen, Seen::Entry { level, entry, .. } if level == size.level() && entry == reserved);
-    let entries = walked.all().filter(is_reserved).count() as u64;
+    let of_size = |seen: &Seen| match *seen {
+        Seen::Entry { level, entry, .. } => level == size.level() && entry == reserved,
+        Seen::Table { .. } => false,
+    };
+    let entries = walked.all().filter(of_size).count() as u64;
     let (counts, objects) = (system.vm.memory().huge_pool(size), objects(system, size));
     require(counts.reserved == entries + objects.reserved, || {
         format!("{entries} entries of {size:?} are reserved pages, and {objects:?} are: {counts:?}")

@@ -20,6 +20,14 @@ pub enum Host {}
 /// CPUs.
 const RELAXES_BEFORE_YIELD: u32 = 256;
 
+/// Fetches the line of an address.
+#[inline(always)]
+fn prefetch(address: usize) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a hint, which reads nothing and traps for no address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(address)) };
+}
+
 // SAFETY: 1: `current::cpu` panics where the thread has entered no CPU of a machine, and `leave` where
 // preemption is off. 2: `current::enter` occupies the CPU, in a word that one thread at a time can set, with
 // acquire and release; a thread leaves its CPU in `current::leave` only; `handle_interrupts` asserts what a
@@ -30,6 +38,7 @@ const RELAXES_BEFORE_YIELD: u32 = 256;
 unsafe impl Cpu for Host {
     type CpuWords = [u64; 64];
     const SEVERAL_MACHINES: bool = true;
+    const PREFETCH: Option<fn(usize)> = Some(prefetch);
 
     #[inline]
     fn id() -> CpuId {

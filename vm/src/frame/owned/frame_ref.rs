@@ -9,10 +9,10 @@
 //!
 //! # One joint reference
 //!
-//! All entries that map a frame hold one reference together, as long as the mapcount is not 0. Who raises the
-//! mapcount from 0 hands a reference of its own over; who lowers it to 0 puts one, after the flush. A
-//! [`MappedFrame`] says that one entry is counted in the mapcount: the frame stays as long as it is. Only
-//! this file and the gather know how.
+//! All entries that map a frame hold one reference together, as long as the mapcount is not 0. The caller
+//! that raises the mapcount from 0 hands a reference of its own over; that which lowers it to 0 puts one,
+//! after the flush. A [`MappedFrame`] says that one entry is counted in the mapcount: the frame stays as long
+//! as it is. Only this file and the gather know how.
 //!
 //! ```text
 //!   CPU 0, its late flush ends      CPU 1, a fault      mapcount   refcount
@@ -77,7 +77,7 @@ impl PinnedPart {
     }
 }
 
-/// A frame of user memory, as long as somebody has a reference or a mapping: its bytes may be copied, and are
+/// A frame of user memory, as long as there is a reference or a mapping: its bytes may be copied, and are
 /// no Rust object's.
 #[derive(Debug)]
 pub(crate) struct UserFrame<'a, M: Machine> {
@@ -119,7 +119,7 @@ impl<'m, M: Machine> FrameRef<'m, M> {
     }
 
     /// log2 of the number of frames of the block that it is the first of: 0 but for a huge page's. Stays as
-    /// it is as long as nobody splits the block; those of the reserved pool are never split.
+    /// it is until the block is split; those of the reserved pool are never split.
     pub(crate) fn order(&self) -> Order {
         self.memory.meta_of(self.pfn).state().order()
     }
@@ -142,11 +142,11 @@ impl<'m, M: Machine> FrameRef<'m, M> {
     }
 
     /// What one entry holds that is going to map the frame. `Err` with the reference where the mapcount would
-    /// overflow, or the frame is anonymous user memory that somebody else has a reference to, entries
+    /// overflow, or the frame is anonymous user memory with another reference, of entries
     /// included: only fork maps that again.
     pub fn map(self) -> Result<MappedFrame<'m, M>, Self> {
-        // With one reference there is no entry, because entries have one; and who takes another one now is
-        // refused here until this one, which becomes the entries', is gone.
+        // With one reference there is no entry, because entries have one; and a caller that takes another one
+        // now is refused here until this one, which becomes the entries', is gone.
         let state = self.memory.meta_of(self.pfn).state();
         if state.kind() == Kind::User
             && !state.has_one_reference()

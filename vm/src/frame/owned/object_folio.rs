@@ -112,7 +112,7 @@ impl<M: Machine> Memory<'_, M> {
         let entries = if mutant!("shared-thp.parts-unmapped") { 0 } else { leaves };
         for part in 1..block.order().frames() {
             let owner = (object, page + part);
-            // Nobody else reads these records: no entry, and no index, has led to them yet, but for walkers
+            // Nothing else reads these records: no entry, and no index, has led to them yet, but for walkers
             // that find no user memory there.
             unmodelled(part, block.order(), || {
                 self.meta_of(first.add(part)).become_part_of_object(block, entries, owner);

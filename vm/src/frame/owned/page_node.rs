@@ -14,7 +14,7 @@
 //!
 //! A frame or node enters a slot by one exchange and leaves it by one, so that it has one owner whatever
 //! other threads do: the exchange that takes it out gives it to the caller as a value. Which page a slot is
-//! for, and who may change it, is the index's business.
+//! for, and what may change it, is the index's business.
 //!
 //! Readers follow the slots in a read section. A node that was taken out is freed after a grace period;
 //! until then a reader may find frames in it, whose numbers own nothing.

@@ -6,7 +6,7 @@
 //!                                   ▲── forget ──┘
 //! ```
 //!
-//! So what the block held before is never seen, whoever fills it. Dropped instead, the block is free again.
+//! So what the block held before is never seen, whatever fills it. Dropped instead, the block is free again.
 
 use super::{Folio, FrameRef, MappedFolio};
 use crate::frame::{Birth, Memory};

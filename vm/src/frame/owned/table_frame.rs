@@ -44,7 +44,7 @@ impl<'m, M: Machine> TableFrame<'m, M> {
         self.pfn
     }
 
-    /// Gives the table, of `memory`, up for good: its record stays as it is, so nobody can lock it.
+    /// Gives the table, of `memory`, up for good: its record stays as it is, so that it cannot be locked.
     #[track_caller]
     pub(in crate::frame) fn keep(self, memory: &Memory<'_, M>) -> Pfn {
         assert!(memory.is(self.memory), "a table of another memory");

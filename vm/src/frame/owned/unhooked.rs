@@ -228,7 +228,7 @@ impl GatherBatch {
 
     /// Calls `flush`, which makes every CPU forget the translations that were added, and then frees all
     /// frames and tables; tables wait for the readers too. Nothing else frees what was added, but for frames
-    /// that stay in their slots: whoever added these puts them with the result.
+    /// that stay in their slots: the caller that added these puts them with the result.
     #[inline]
     pub fn free_after<M: Machine>(
         &mut self,
@@ -290,7 +290,7 @@ pub(super) fn free_exclusive<M: Machine>(memory: &Memory<'_, M>, mut next: Optio
             batch[len] = cached_word(pfn, Init::Dirty);
             len += 1;
         } else {
-            // Somebody has a reference, or the record says more of the frame.
+            // There is another reference, or the record says more of the frame.
             memory.put_exclusive(pfn);
         }
         if len == FREE_BATCH {
@@ -323,7 +323,7 @@ unsafe fn put_mappings_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
         for slot in part * SLOTS_PER_PART..(part + 1) * SLOTS_PER_PART {
             let word = words.at(slot);
             // Markers are the same at all levels, and only tables of base pages are detached with leaves.
-            // Relaxed: nobody changes a detached table but its owner, and scans, which clear *accessed*.
+            // Relaxed: only its owner changes a detached table, and scans, which clear *accessed*.
             let value = word.load(Relaxed);
             if value == M::Format::encode(Entry::Absent, Level::Pte) {
                 continue;

@@ -330,6 +330,7 @@ fn share_leaves<M: Machine>(
     let mut result = Ok(());
     while let Some(slot) = table.first_used(slots.clone()) {
         slots.start = slot + 1;
+        table.prefetch_after(slot);
         let (was_writable, is_pinned) = match table.share(slot, Base) {
             Ok(Some(share)) => {
                 let was_writable = share.was_writable;

@@ -144,7 +144,7 @@ fn a_lazy_cpu_is_interrupted_once_and_leaves_the_space() {
     assert!(space.runs_nowhere());
 }
 
-/// As a scheduler has it: CPUs keep the root, and nobody has the proof.
+/// As a scheduler has it: CPUs keep the root, and no caller has the proof.
 #[test]
 fn cpus_that_keep_a_space_lazily_leave_it_when_it_ends() {
     let machine = TestMachine::with_cpus(600, 2);

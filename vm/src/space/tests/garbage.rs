@@ -1,4 +1,4 @@
-//! Memory that waits on a CPU that does nothing: whoever lacks memory gets it.
+//! Memory that waits on a CPU that does nothing: a caller that lacks memory gets it.
 
 use super::world::{PAGE, boot_map, space_of, store};
 use crate::frame::{AllocRequest, Priority};

@@ -119,7 +119,7 @@ fn munmap_of_shared_memory_flushes_once() {
     counts(&vm);
 }
 
-/// Flushes of a space that no CPU runs interrupt nobody: it frees as it goes.
+/// Flushes of a space that no CPU runs interrupt no CPU: it frees as it goes.
 #[test]
 fn the_end_of_a_child_leaves_no_frame_in_its_slot() {
     let machine = TestMachine::new(1500);

@@ -31,7 +31,7 @@ struct Seen {
 
 /// CPU 0 fills the table and links it, CPU 1 follows the entry into the table. Returns whether it was there.
 ///
-/// CPU 1 wants no lock, so nobody revokes CPU 0's ownership and no barrier is executed: CPU 0 passes no
+/// CPU 1 wants no lock, so no CPU revokes CPU 0's ownership and no barrier is executed: CPU 0 passes no
 /// fence.
 fn link_against_walk(tree: &'static Tree, child: TableFrame<'static, Machine>, leaf: Entry) -> bool {
     let walker = thread::spawn(move || {

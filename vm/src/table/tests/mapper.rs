@@ -111,7 +111,7 @@ fn agrees<F: Format>(base: u64, seed: u64) {
         for _ in 0..60 {
             step(&mut random, &mapper, &mut model, base);
             if F::REMEMBERS_REFUSALS {
-                // It may remember that nothing was there: who maps says so to the CPU.
+                // It may remember that nothing was there: the mapping call says so to the CPU.
                 machine.flush_range(range(base, WINDOW));
             }
             for page in (base..base + WINDOW).step_by(37) {
@@ -185,7 +185,7 @@ fn what_was_not_given_is_not_mapped() {
         assert_eq!(map(8, one, PageSize::Base, USER_RO), Ok(()));
         assert_eq!(mapper.protect(range(8, 1), USER_RW, &read_only), Err(MapError::NotGiven));
         assert_eq!(mapper.query(Vpn(8)).unwrap().0.rights, USER_RO);
-        // Given by somebody else.
+        // Given by another caller.
         // SAFETY: as above.
         let other = unsafe { GivenFrames::new(page(1), Rights::all(), CacheType::WriteBack) };
         assert_eq!(mapper.protect(range(8, 1), USER_RW, &other), Err(MapError::NotGiven));

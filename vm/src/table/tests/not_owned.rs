@@ -22,8 +22,8 @@ fn with_tree<F: Format>(
     f(&machine, &memory, &tree);
 }
 
-/// The frame stays that of whoever keeps it, and is not written: not counted as mapped by the child of a
-/// fork, and not made writable by whoever finds the leaf.
+/// The frame stays that of its keeper, and is not written: not counted as mapped by the child of a
+/// fork, and not made writable by a caller that finds the leaf.
 #[test]
 fn a_leaf_of_a_frame_that_was_given_to_be_read_counts_no_mapping_and_gets_no_right() {
     with_tree::<TestFormat>(|_, memory, tree| {
@@ -49,7 +49,7 @@ fn a_leaf_of_a_frame_that_was_given_to_be_read_counts_no_mapping_and_gets_no_rig
         let Entry::Leaf(leaf) = table.entry(found.slot) else { panic!("the leaf stays") };
         assert!(changed && leaf.accessed && leaf.dirty, "the bits of use are anybody's");
         assert_eq!((before.rights, leaf.rights, leaf.cache), (USER_RO, USER_RO, CacheType::Device));
-        // Rights that were taken away come back only by whoever knows what was given.
+        // Rights that were taken away come back only by a caller that knows what was given.
         table.adjust(found.slot, |leaf| Some(LeafBits { rights: Rights::empty(), ..LeafBits::of(leaf) }));
         table.adjust(found.slot, |_| Some(all));
         assert!(matches!(table.entry(found.slot), Entry::Leaf(leaf) if leaf.rights.is_empty()));
@@ -64,7 +64,7 @@ fn the_platforms_leaf_is_left_alone<F: Format>() {
         let slot = Level::ENTRIES / 2 + 3;
         let page = Vpn(slot as u64 * F::ROOT.entry_pages());
         for pfn in [memory.span().start, memory.span().end.add(1 << 20)] {
-            // Of the bits that say who owns a frame the platform knows nothing.
+            // Of the bits that say what owns a frame the platform knows nothing.
             let leaf = Leaf { kind: LeafKind::OWNED, ..Leaf::new(pfn, Rights::all()) };
             machine.set_entry(tree.root(), F::ROOT, page, Entry::Leaf(leaf));
             let mut root = tree.top().lock().unwrap();

@@ -4,7 +4,7 @@ use crate::machine::CacheType;
 use crate::table::GivenFrames;
 use crate::units::{PfnRange, Rights};
 
-/// Frames that are nobody's memory.
+/// Frames that are no space's memory.
 ///
 /// # Panics
 /// Where they may be a test machine's.

@@ -108,7 +108,7 @@ pub(super) fn byte(machine: &Tests, space: &TestSpace, page: Vpn) -> u8 {
 }
 
 /// Forks on CPU 0 while CPU 1 runs `program`. Asserts that the child's contents are allowed by `is_sound` and
-/// stay so, and that nobody can write them. Returns whether the child has the new Y.
+/// stay so, and that no CPU can write them. Returns whether the child has the new Y.
 pub(super) fn fork_beside(
     machine: &'static Tests,
     space: &'static TestSpace,

@@ -55,7 +55,7 @@ fn nothing_left(space: &TestSpace) {
     assert!(![START, SECOND].into_iter().any(is_left), "a marker is left");
 }
 
-/// Drops both pages; when that has returned, nobody uses the frame of the second.
+/// Drops both pages; when that has returned, no CPU uses the frame of the second.
 fn drop_both(machine: &Tests, space: &TestSpace) {
     let old = frame(space, SECOND);
     space.advise(START.addr(), PAGES * PAGE, Advice::DontNeed).unwrap();

@@ -107,7 +107,7 @@ fn store_beside(machine: &'static Tests, space: &'static TestSpace) -> thread::J
     })
 }
 
-/// The pool has one page for the two: whoever takes it leaves the old one to the other.
+/// The pool has one page for the two: the CPU that takes it leaves the old one to the other.
 #[test]
 fn loom_stores_of_two_spaces_to_one_page_of_a_pool_that_has_one_more() {
     assert_both(explore(2, |machine, space, child| {

@@ -82,7 +82,7 @@ fn loom_dontneed_in_the_table_that_an_unmap_clears() {
     explore_pair_on(pair, 96, HugePolicy::Never, played(1, 2));
 }
 
-/// Who was told that a page is not mapped any more does not find the next one through its TLB.
+/// A CPU that was told that a page is not mapped any more does not find the next one through its TLB.
 #[test]
 fn loom_a_refused_fault_comes_after_the_flush() {
     let unmap_pages: Program = |_, space| {

@@ -1,4 +1,4 @@
-//! A space that exits against one who looks it up by its number, and runs in it where it is found.
+//! A space that exits against a CPU that looks it up by its number, and runs in it where it is found.
 
 use super::loom_fork::{NEW, OLD, X, store, write};
 use super::loom_pairs::{Tests, assert_both};

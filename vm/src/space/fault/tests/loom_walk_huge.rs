@@ -1,7 +1,7 @@
 //! Walkers against a huge leaf that is split, cleared, and replaced by a table: seed 004's races.
 //!
-//! CPU 1 walks and runs no space, so nobody asks it for anything. What it finds is the leaf, the marker, or
-//! what lies below the new table; never half a leaf, and nothing that was not there.
+//! CPU 1 walks and runs no space, so that no CPU asks it for anything. What it finds is the leaf, the marker,
+//! or what lies below the new table; never half a leaf, and nothing that was not there.
 
 use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;

@@ -116,7 +116,7 @@ fn a_large_range_of_shared_frames_is_cleared_with_one_flush_and_the_child_keeps_
     }
 }
 
-/// Between a part's end and the flush its frames are in use still; afterwards nobody has them cached.
+/// Between a part's end and the flush its frames are in use still; afterwards no CPU has them cached.
 #[test]
 fn a_part_frees_nothing_before_the_flush_of_all() {
     with_helpers(1 << 14, |space| {

@@ -1,4 +1,4 @@
-//! Transparent huge pages: who gets one, what splits it, and that contents are what they were.
+//! Transparent huge pages: which mapping gets one, what splits it, and that contents are what they were.
 
 mod collapse;
 mod collapse_steps;

@@ -1,4 +1,4 @@
-//! Huge pages that a fork has shared: who has what, and how often each frame is mapped.
+//! Huge pages that a fork has shared: which space has what, and how often each frame is mapped.
 
 use super::*;
 use crate::frame::{AllocRequest, Kind};
@@ -64,7 +64,7 @@ fn a_fork_shares_huge_pages_whole_and_a_store_splits_for_its_own_space() {
         }
         assert_holds(&space, &[]);
         assert_holds(&child, &[(5, Some(99))]);
-        // Nobody else has this frame any more, and all others.
+        // No other space has this frame any more, and all others.
         store(&space, 5, 98);
         assert_eq!((copied(), counted(vm, THP)), ([1, 1], [2, 0, 2, 2]));
         assert_eq!(vm.totals().get(Counter::ThpSplitPage), 1, "the block was split before");
@@ -97,7 +97,7 @@ fn a_huge_page_that_nobody_else_has_any_more_is_written_in_place() {
     });
 }
 
-/// Every frame that nobody maps is free at once, whichever space's leaves are huge.
+/// Every frame that no entry maps is free at once, whichever space's leaves are huge.
 #[test]
 fn calls_on_a_part_leave_the_other_space_as_it_is() {
     type Call = fn(&TestSpace<'_>);
@@ -164,7 +164,7 @@ fn a_leaf_of_a_split_block_is_shared_again_and_ends_frame_by_frame() {
         assert!(is_huge(&space, 4));
         assert_eq!(record(vm, first), (1, 1, Order::HUGE, true));
         assert!((1..HUGE).all(|part| record(vm, first.add(part)).1 == 0));
-        // Where somebody has a reference, each page is this space's by its own record.
+        // Where there is another reference, each page is this space's by its own record.
         let other = head(&space, HUGE);
         let reference = vm.memory().try_get(other.add(300)).unwrap();
         store(&space, HUGE + 4, 45);
@@ -204,7 +204,7 @@ fn whole_shared_leaves_are_protected_and_discarded_whole() {
 fn leaves_that_a_fork_cannot_share_whole_are_split() {
     with_space(|vm, space| {
         filled(&space);
-        // One lies in two mappings, to the other somebody has a reference for a moment.
+        // One lies in two mappings, to the other there is a reference for a moment.
         space.advise(at(7), 9 * PAGE, Advice::Flag(FlagAdvice::DontDump)).unwrap();
         let reference = vm.memory().try_get(head(&space, HUGE)).unwrap();
         let child = space.fork().unwrap();

@@ -1,4 +1,4 @@
-//! Sizes between where memory is in fragments or short, or somebody else is faster.
+//! Sizes between where memory is in fragments or short, or another CPU is faster.
 
 use super::*;
 use crate::frame::{AllocRequest, Frame, Priority};

@@ -1,5 +1,5 @@
-//! The virtual huge zero page: one table for all, what TLBs hold of it, and who is shown what. What it shares
-//! with the huge zero page is tested there (`zero`), with both.
+//! The virtual huge zero page: one table for all, what TLBs hold of it, and which space is shown what. What
+//! it shares with the huge zero page is tested there (`zero`), with both.
 
 use super::*;
 use crate::frame::{AllocRequest, BootMap, Init, Region, RegionKind};

@@ -1,4 +1,4 @@
-//! Stores to pages that forks have shared: a copy, in place where nobody else has the page, or taken back.
+//! Stores to pages that forks have shared: a copy, in place where no other space has the page, or taken back.
 
 use super::*;
 use crate::machine::testing::TestFormat;

@@ -26,7 +26,7 @@ fn a_fork_shares_each_page_and_takes_none_of_the_pool() {
                 fault(one, page, Access::Read).unwrap();
             }
         }
-        // What nobody has touched is set aside for the parent alone.
+        // What was not touched is set aside for the parent alone.
         assert_eq!(entry(&child, 2), Entry::Absent);
         fault(&child, 2, Access::Read).unwrap();
         assert_eq!(fault(&grandchild, 2, Access::Write), Err(FaultError::PoolEmpty));

@@ -1,4 +1,4 @@
-//! Memory of the reserved pool: what is set aside, who gets it, and that it all comes back.
+//! Memory of the reserved pool: what is set aside, which space gets it, and that it all comes back.
 
 mod cow;
 mod edits;

@@ -43,7 +43,7 @@ struct Model {
 }
 
 impl Model {
-    /// A page of the pool that nobody had.
+    /// A page of the pool that is free.
     fn take(&mut self, byte: u8) -> usize {
         self.bytes.push(byte);
         self.bytes.len() - 1
@@ -87,7 +87,7 @@ fn compare(vm: &TestVm<'_>, spaces: &[TestSpace<'_>], model: &Model, what: &str)
     }
 }
 
-/// Drops the contents of a page. Where one was set aside for it, that page is again if nobody else has it,
+/// Drops the contents of a page. Where one was set aside for it, that page is again if no other space has it,
 /// else another one that is available.
 fn drop_page(model: &mut Model, who: usize, nr: usize) {
     let Page::Held { folio, reserves } = model.spaces[who][nr] else { return };

@@ -1,4 +1,4 @@
-//! Shared memory of the reserved pool: its object has the pages, whoever maps them.
+//! Shared memory of the reserved pool: its object has the pages, whichever space maps them.
 
 use super::*;
 use crate::object::SharedPoolCounts;

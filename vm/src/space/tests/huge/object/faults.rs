@@ -1,4 +1,4 @@
-//! Who gets a huge page of shared memory, and who maps it how.
+//! Which object gets a huge page, and which space maps it how.
 
 use super::*;
 use crate::space::Advice;
@@ -136,7 +136,7 @@ fn a_mapping_that_does_not_fit_maps_base_pages_of_the_folio_which_stays_whole_in
         assert_eq!(recount(vm, &[&space, &child]), HUGE);
         store(&space, 2 * HUGE + 1 + 100, 77);
         assert_eq!((load(&child, 100), load(&space, 100)), (77, 77));
-        // Once split, it is still one for whom it fits.
+        // Once split, it is still one for a space that it fits.
         let late = space.fork().unwrap();
         assert_eq!((load(&late, 100), is_huge(&late, 100)), (77, true));
         drop(space);
