@@ -76,7 +76,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     drop(parent);
     let parent = Parent::new(&vm, shuffled(pages, options.seed))?;
     let bench = Bench { options: few, process, parent };
-    figures.extend(bench.against_host(["fork.shuffled_share", "fork.shuffled_exit", "fork.shuffled_unmap"]));
+    let shuffled = bench.against_host(["fork.shuffled_share", "fork.shuffled_exit", "fork.shuffled_unmap"]);
+    figures.extend(shuffled.map(|figure| figure.with_bar(Bar::AtMost(0.5))));
     drop(bench);
     figures.push(copy(options, &Parent::new(&vm, (0..copied).collect())?));
     drop((entered, pinned));
