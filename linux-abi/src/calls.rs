@@ -175,7 +175,7 @@ pub fn mprotect<M: Machine>(
     }
     if prot.intersects(GROWS) {
         let seen = if prot.contains(Prot::GROWSDOWN) { len_bytes } else { 1 };
-        let mapped = space.is_any_mapped(VirtAddr(addr), seen);
+        let mapped = space.inspect().is_any_mapped(VirtAddr(addr), seen);
         return Err(if mapped { Errno::EINVAL } else { Errno::ENOMEM });
     }
     Ok(space.protect(VirtAddr(addr), len_bytes, access(prot))?)

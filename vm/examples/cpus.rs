@@ -88,7 +88,7 @@ fn large_ranges(vm: &Vm<'_, TwoCpus>) {
     let space = new_space(vm);
     let populated = MapRequest { populate: true, ..MapRequest::anonymous(16 * MIB) };
     let base = space.map(&populated).expect("there is memory");
-    assert_eq!(space.resident().base_pages, 16 * MIB / (4 * KIB));
+    assert_eq!(space.inspect().resident().base_pages, 16 * MIB / (4 * KIB));
     space.unmap(base, 16 * MIB).expect("it is mapped");
 }
 

@@ -115,7 +115,7 @@ fn fork() {
 /// Stores a byte, as a program: the entry must allow it.
 fn store(machine: &FlatMachine, space: &Space<'_>, addr: VirtAddr, byte: u8) {
     space.fault(Fault { addr, access: Access::Write }).expect("the mapping allows it");
-    let (frame, _) = space.resident_frame(addr.vpn()).expect("just made present");
+    let (frame, _) = space.inspect().resident_frame(addr.vpn()).expect("just made present");
     // SAFETY: one thread runs, and the entry of the page allows it to write the frame.
     unsafe { machine.window(frame.addr()).write(byte) };
 }
@@ -123,7 +123,7 @@ fn store(machine: &FlatMachine, space: &Space<'_>, addr: VirtAddr, byte: u8) {
 /// Loads a byte.
 fn load(machine: &FlatMachine, space: &Space<'_>, addr: VirtAddr) -> u8 {
     space.fault(Fault { addr, access: Access::Read }).expect("the mapping allows it");
-    let (frame, _) = space.resident_frame(addr.vpn()).expect("just made present");
+    let (frame, _) = space.inspect().resident_frame(addr.vpn()).expect("just made present");
     // SAFETY: one thread runs, and the frame is memory that it has made present.
     unsafe { machine.window(frame.addr()).read() }
 }

@@ -98,14 +98,14 @@ impl Scene<'_> {
             && is_mapped_huge(page(self.base, HUGE_PAGES)).is_none()
             && self.count(&before, Counter::ThpFaultAlloc, 1)
             && self.count(&before, Counter::ThpFaultFallback, 0)
-            && (!self.wants || self.space.resident().pages() == HUGE_PAGES)
+            && (!self.wants || self.space.inspect().resident().pages() == HUGE_PAGES)
     }
 
     fn a_load_maps_the_huge_zero_page(&self) -> bool {
         let before = memory::vm().totals();
         let zeros = (0..3).all(|nth| self.holds(nth * HUGE_PAGES + 77 * nth, 0));
         let faults = since(&before, Counter::PgFault);
-        let costs_nothing = self.space.resident().pages() == 0;
+        let costs_nothing = self.space.inspect().resident().pages() == 0;
         let mapped = (0..3).all(|nth| self.is_huge(nth * HUGE_PAGES, false));
         let all_zero = (0..3 * HUGE_PAGES).step_by(61).all(|n| self.holds(n, 0));
         let stored = store(page(self.base, HUGE_PAGES + 9), 3).is_ok();
@@ -133,8 +133,8 @@ impl Scene<'_> {
             && self.is_kept(100..116)
             && self.count(&before, Counter::ThpSplitPmd, 1)
             && self.count(&before, Counter::ThpSplitPage, 1)
-            && (self.space.resident().pages() == HUGE_PAGES - 16
-                || fail(format_args!("resident: {:?}", self.space.resident())))
+            && (self.space.inspect().resident().pages() == HUGE_PAGES - 16
+                || fail(format_args!("resident: {:?}", self.space.inspect().resident())))
     }
 
     fn mprotect_cuts_one(&self) -> bool {

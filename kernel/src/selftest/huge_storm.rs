@@ -41,7 +41,7 @@ pub fn in_one_space(options: &Options<'_>) -> bool {
         let body: &(dyn Fn() + Sync) = &body;
         thread::run_all(&[body; MAX_PARTS][..nr], false);
         let counted = memory::vm().totals().since(&before);
-        let (there, known) = (space.resident(), counted.get(Counter::NrAnonTransparentHugepages));
+        let (there, known) = (space.inspect().resident(), counted.get(Counter::NrAnonTransparentHugepages));
         let [installed, lacking, split] =
             [Counter::ThpFaultAlloc, Counter::ThpFaultFallback, Counter::ThpSplitPmd].map(|c| counted.get(c));
         crate::println!(

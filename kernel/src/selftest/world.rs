@@ -52,7 +52,7 @@ pub fn fresh_space(options: &Options<'_>) -> Option<SpaceHandle> {
 }
 
 fn is_sound(space: &SpaceHandle) -> bool {
-    match space.check_index() {
+    match space.inspect().check_index() {
         Ok(_) => true,
         Err(why) => fail(format_args!("the index of mappings is unsound: {why}")),
     }

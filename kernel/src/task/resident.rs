@@ -1,6 +1,6 @@
 //! How much memory processes had at most.
 //!
-//! No fault counts its page (`AddressSpace::resident`), so memory is counted from the tables, at moments when
+//! No fault counts its page (`Inspect::resident`), so memory is counted from the tables, at moments when
 //! it may be at its most:
 //!
 //! | when | because |
@@ -60,7 +60,7 @@ impl Process {
     /// off.
     pub fn count_resident(&self) -> Resident {
         let resident =
-            percpu::thread().with_space(|space| space.expect("a program's thread has a space").resident());
+            percpu::thread().with_space(|space| space.expect("a program's thread has a space").inspect().resident());
         self.memory().own.fetch_max(resident.pages(), Relaxed);
         resident
     }

@@ -135,7 +135,7 @@ pub(crate) fn map_lines<M: Machine>(
 ) -> Vec<MapLine> {
     let mut seen: Vec<_> = Vec::new();
     let mut lines = Vec::new();
-    space.each_vma(|vma: &VmaAttributes| {
+    space.inspect().each_vma(|vma: &VmaAttributes| {
         let start = vma.range.start.addr().0;
         if !wanted(start) {
             return;
@@ -161,7 +161,7 @@ pub(crate) fn huge_leaves<M: Machine>(
 ) -> HugeLeaves {
     let reading = space.vm().read();
     let leaf = |start: u64| {
-        let found = walk(space.page_table(), Vpn(start / PAGE), Level::Pte, &reading);
+        let found = walk(space.inspect().page_table(), Vpn(start / PAGE), Level::Pte, &reading);
         let Entry::Leaf(leaf) = found.entry() else { return None };
         let kind = if leaf.owned() { HugeLeaf::Own } else { HugeLeaf::Zero };
         (found.table.level() == Level::Pmd).then_some((start, kind))
@@ -179,7 +179,7 @@ pub(crate) fn page_state<C: Flavour, F: Format>(
     space: &AddressSpace<'_, SoftMachine<C, F>>,
     addr: u64,
 ) -> Option<PageState> {
-    let (pfn, shared) = space.resident_frame(Vpn(addr / PAGE))?;
+    let (pfn, shared) = space.inspect().resident_frame(Vpn(addr / PAGE))?;
     let mut bytes = vec![0; PAGE as usize];
     space.vm().machine().read(pfn, 0, &mut bytes);
     Some(match pfn {

@@ -14,11 +14,11 @@ impl Checker<'_> {
         if sizes.is_never() {
             return Vec::new();
         }
-        let Some(vma) = space.vma_at(page.addr()) else { return Vec::new() };
+        let Some(vma) = space.inspect().vma_at(page.addr()) else { return Vec::new() };
         let orders = orders_to_try(sizes, self.huge.policy, space.huge_refusal(), &vma, page);
         let Some(largest) = orders.largest() else { return Vec::new() };
         let block = pages_of(largest, page);
-        let is_absent = |other: &Vpn| *other != page && space.resident_frame(*other).is_none();
+        let is_absent = |other: &Vpn| *other != page && space.inspect().resident_frame(*other).is_none();
         (block.start.0..block.end.0).map(Vpn).filter(is_absent).collect()
     }
 
@@ -36,7 +36,7 @@ impl Checker<'_> {
         }
         self.brought.remove(page);
         let mut came = 0;
-        for other in beside.into_iter().filter(|other| player.space.resident_frame(*other).is_some()) {
+        for other in beside.into_iter().filter(|other| player.space.inspect().resident_frame(*other).is_some()) {
             self.note_filled(other, None, player, filled);
             self.brought.insert(other);
             came += 1;

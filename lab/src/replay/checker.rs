@@ -169,7 +169,7 @@ impl<'a> Checker<'a> {
                 .differ(Kind::MeanwhileFault, at, || format!("{fault:x?}: forbidden at the same time"));
         }
         let huge_before = player.huge_page_at(page);
-        let before = player.space.resident_frame(page);
+        let before = player.space.inspect().resident_frame(page);
         let is_present = player.machine.leaf_at(page).is_some();
         let is_brought = is_present && self.brought.contains(page);
         let beside = if is_present { Vec::new() } else { self.absent_beside(page, player) };
@@ -177,7 +177,7 @@ impl<'a> Checker<'a> {
         let mappers = before.filter(|_| !is_zero).map_or(0, |(frame, _)| player.mappers(page, frame));
         let (raised, growths) = (player.counts.raised(), player.counts.growths());
         let anonymous =
-            |player: &Player<'_, '_>| player.space.vma_at(addr).filter(|_| self.unsettled.is_possible());
+            |player: &Player<'_, '_>| player.space.inspect().vma_at(addr).filter(|_| self.unsettled.is_possible());
         let had_none = anonymous(player).is_some_and(|vma| vma.anon.is_none());
         let done = player.touch(addr, tried);
         if had_none && let Some(vma) = anonymous(player).filter(|vma| !vma.anon.is_none()) {
@@ -199,7 +199,7 @@ impl<'a> Checker<'a> {
         if player.counts.growths() > growths {
             // A stack that grows in place keeps its copies' identity, a mapping put below it has none.
             self.imposed.extend(
-                player.space.vma_at(addr).map(|vma| vma.range.start.addr().0..vma.range.end.addr().0),
+                player.space.inspect().vma_at(addr).map(|vma| vma.range.start.addr().0..vma.range.end.addr().0),
             );
         }
         let met = Met { is_present, is_zero, raised, is_huge: huge_before.is_some() || is_brought };
@@ -232,7 +232,7 @@ impl<'a> Checker<'a> {
         player: &Player<'_, '_>,
     ) {
         let Some((frame, false)) = before else { return };
-        let after = player.space.resident_frame(page).map(|(frame, _)| frame);
+        let after = player.space.inspect().resident_frame(page).map(|(frame, _)| frame);
         if mappers > 0 {
             assert_eq!(
                 after != Some(frame),
@@ -246,7 +246,7 @@ impl<'a> Checker<'a> {
     /// A page that had no frame of its own may have one since a fault, and `with_it` others.
     fn note_resident(&mut self, page: Vpn, with_it: u64, player: &Player<'_, '_>) {
         let zero = player.space.vm().memory().zero_frame();
-        if player.space.resident_frame(page).is_some_and(|(frame, _)| frame != zero) {
+        if player.space.inspect().resident_frame(page).is_some_and(|(frame, _)| frame != zero) {
             let huge = player.huge_page_at(page).map(|_| PageSize::Huge.pages());
             self.resident.add(huge.unwrap_or(1 + with_it), page.addr(), player);
         }
@@ -259,7 +259,7 @@ impl<'a> Checker<'a> {
         player: &Player<'_, '_>,
         filled: &mut Vec<Filled>,
     ) {
-        let after = player.space.resident_frame(page).map(|(frame, _)| frame);
+        let after = player.space.inspect().resident_frame(page).map(|(frame, _)| frame);
         let zero = player.space.vm().memory().zero_frame();
         match (before, after) {
             (_, None) => {}
@@ -388,5 +388,5 @@ fn frames_before(call: &CallStep, populated: VpnRange, player: &Player<'_, '_>) 
     let bytes = populated.start.addr().0..populated.end.addr().0;
     let mapped = player.mappings(bytes).map(|vma| vma.range.intersect(populated));
     let pages = mapped.flat_map(|part| (part.start.0..part.end.0).map(Vpn));
-    pages.map(|page| (page, player.space.resident_frame(page).map(|(frame, _)| frame))).collect()
+    pages.map(|page| (page, player.space.inspect().resident_frame(page).map(|(frame, _)| frame))).collect()
 }

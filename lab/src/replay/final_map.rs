@@ -83,7 +83,7 @@ pub fn linux_lines(image: &Image) -> Vec<Line> {
 /// Our map.
 pub fn our_lines(space: &AddressSpace<'_, ReplayMachine>) -> Vec<Line> {
     let mut lines = Vec::new();
-    space.each_vma(|vma| lines.push(our_line(vma)));
+    space.inspect().each_vma(|vma| lines.push(our_line(vma)));
     lines
 }
 

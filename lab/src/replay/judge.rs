@@ -239,5 +239,5 @@ fn is_any_shared(player: &Player<'_, '_>, call: &Call) -> bool {
 }
 
 fn vma_at(player: &Player<'_, '_>, addr: VirtAddr) -> Option<VmaAttributes> {
-    player.space.vma_at(addr)
+    player.space.inspect().vma_at(addr)
 }

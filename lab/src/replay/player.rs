@@ -69,7 +69,7 @@ impl<'a, 'v> Player<'a, 'v> {
     pub fn fork(&self) -> Result<AddressSpace<'v, ReplayMachine>, Error> {
         let child = self.space.fork()?;
         let mut unwritten = Vec::new();
-        child.each_vma(|vma| {
+        child.inspect().each_vma(|vma| {
             let is_stand_in = vma.is_anonymous() && vma.flags.contains(STAND_IN);
             if is_stand_in && vma.anon.is_none() {
                 unwritten.push(vma.range);
@@ -84,7 +84,7 @@ impl<'a, 'v> Player<'a, 'v> {
     /// The first page of the huge page that holds the page, of memory or of zeros.
     pub fn huge_page_at(&self, page: Vpn) -> Option<Vpn> {
         let reading = self.space.vm().read();
-        let found = walk(self.space.page_table(), page, Level::Pte, &reading);
+        let found = walk(self.space.inspect().page_table(), page, Level::Pte, &reading);
         let is_huge = found.table.level() == Level::Pmd && matches!(found.entry(), Entry::Leaf(_));
         is_huge.then_some(Vpn(page.0 & !(PageSize::Huge.pages() - 1)))
     }
@@ -96,7 +96,7 @@ impl<'a, 'v> Player<'a, 'v> {
 
     /// How many spaces of the family map the frame at the page: two, where it is more than one.
     pub fn mappers(&self, page: Vpn, frame: Pfn) -> usize {
-        let maps = |space: &AddressSpace<'_, _>| space.resident_frame(page).is_some_and(|(f, _)| f == frame);
+        let maps = |space: &AddressSpace<'_, _>| space.inspect().resident_frame(page).is_some_and(|(f, _)| f == frame);
         self.family.alive().filter(|space| maps(space)).take(2).count()
     }
 
@@ -147,7 +147,7 @@ impl<'a, 'v> Player<'a, 'v> {
     #[cold]
     fn is_fetch_a_read(&self, addr: VirtAddr) -> bool {
         let forbids = |vma: VmaAttributes| !vma.flags.contains(VmaFlags::EXECUTE);
-        self.machine.leaf_at(addr.vpn()).is_none() && self.space.vma_at(addr).is_some_and(forbids)
+        self.machine.leaf_at(addr.vpn()).is_none() && self.space.inspect().vma_at(addr).is_some_and(forbids)
     }
 
     #[cold]
@@ -159,7 +159,7 @@ impl<'a, 'v> Player<'a, 'v> {
     /// An access that the mapping forbids, the likeliest first; where it allows all, as it allows.
     #[cold]
     fn touch_as_forbidden(&self, addr: VirtAddr) -> Result<(), Signal> {
-        let flags = self.space.vma_at(addr).map_or(VmaFlags::empty(), |vma| vma.flags);
+        let flags = self.space.inspect().vma_at(addr).map_or(VmaFlags::empty(), |vma| vma.flags);
         let rights = [(Access::Write, VmaFlags::WRITE), (Access::Execute, VmaFlags::EXECUTE)];
         match rights.into_iter().find(|(_, right)| !flags.contains(*right)) {
             Some((access, _)) => self.touch_as(addr, access),
@@ -225,7 +225,7 @@ impl<'a, 'v> Player<'a, 'v> {
 
     /// Whether any page of the range has an entry.
     pub(super) fn has_entries(&self, range: VpnRange) -> bool {
-        self.space.resident_in(range) != Resident::default()
+        self.space.inspect().resident_in(range) != Resident::default()
     }
 
     /// The pages of the bytes, without those of tables of leaves that have no entry.
@@ -249,7 +249,7 @@ impl<'a, 'v> Player<'a, 'v> {
         let end = Vpn(bytes.end.div_ceil(PAGE_SIZE as u64));
         let mut rest = VpnRange::new(VirtAddr(bytes.start).vpn().min(end), end);
         std::iter::from_fn(move || {
-            let vma = self.space.first_vma_in(rest)?;
+            let vma = self.space.inspect().first_vma_in(rest)?;
             rest = VpnRange::new(vma.range.end.min(end), end);
             Some(vma)
         })

@@ -84,7 +84,7 @@ impl Checker<'_> {
             self.brought.extend(player.huge_page_at(page));
             self.brought.remove(page);
         }
-        if self.could_be_huge(player.space.vma_at(page.addr()), page.addr()) {
+        if self.could_be_huge(player.space.inspect().vma_at(page.addr()), page.addr()) {
             self.regions.note_possible(page);
         }
     }

@@ -47,7 +47,7 @@ impl Player<'_, '_> {
         let leaves_mapping = flags & MREMAP_DONTUNMAP != 0;
         let ends_here = vma.range.end.addr().0 == from + old_len;
         let grown = VirtAddr(from + old_len);
-        let free = || !self.space.is_any_mapped(grown, new_len - old_len);
+        let free = || !self.space.inspect().is_any_mapped(grown, new_len - old_len);
         if !leaves_mapping && (new_len <= old_len || (ends_here && free())) {
             return from as i64;
         }
@@ -151,7 +151,7 @@ impl Player<'_, '_> {
         let page = VirtAddr(from).vpn();
         // Of the huge zero page, the first frame says what it is.
         let first = self.huge_page_at(page).unwrap_or(page);
-        let Some((frame, _)) = self.space.resident_frame(first) else { return };
+        let Some((frame, _)) = self.space.inspect().resident_frame(first) else { return };
         let is_zero = self.space.vm().memory().is_zero_page(frame);
         let is_written = vma.flags.contains(VmaFlags::WRITE) && !is_zero;
         let advice = if is_written { Advice::PopulateWrite } else { Advice::PopulateRead };

@@ -67,7 +67,7 @@ impl ResidentNow {
 
     /// A fault made so many pages of the mapping at the address present.
     pub fn add(&mut self, pages: u64, addr: VirtAddr, player: &Player<'_, '_>) {
-        let vma = player.space.vma_at(addr);
+        let vma = player.space.inspect().vma_at(addr);
         if vma.is_some_and(|vma| vma.is_anonymous() && !vma.flags.contains(STAND_IN)) {
             self.pages = self.pages.map(|now| now + pages);
             self.note_peak();
@@ -157,7 +157,7 @@ fn count(player: &Player<'_, '_>, bytes: Range<u64>) -> u64 {
 fn count_in(player: &Player<'_, '_>, range: VpnRange) -> u64 {
     // A huge page may lie in two mappings.
     let (mut run, mut pages) = (None::<VpnRange>, 0);
-    let count = |run: Option<VpnRange>| run.map_or(0, |run| player.space.resident_in(run).pages());
+    let count = |run: Option<VpnRange>| run.map_or(0, |run| player.space.inspect().resident_in(run).pages());
     for vma in player.mappings(range.start.addr().0..range.end.addr().0) {
         if !vma.is_anonymous() || vma.flags.contains(STAND_IN) {
             continue;

@@ -7,8 +7,8 @@
 //! | `fault` | page faults, from the trap to the store of the entry |
 //! | `pin` | pins of pages for devices |
 //! | `copy` | bytes of a space, read and written by others |
-//! | `walk` | scans of accessed bits, translations, call chains: without a lock |
-//! | `inspect` | inspection by checkers and observers |
+//! | `walk` | scans of accessed bits, translations, call chains, without a lock: [`Walker`] |
+//! | `inspect` | inspection by checkers and observers: [`Inspect`] |
 //! | `fork_cursor` | how far a fork has come |
 //! | `retry` | retries at a page, and what ends them |
 //! | `rmap` | the reverse map: from a frame of anonymous memory to the entries that map it |
@@ -48,6 +48,7 @@ use edit::entries::Entries;
 pub use edit::{Held, RangeGuard, RangeReadGuard};
 pub use error::Error;
 pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
+pub use inspect::Inspect;
 pub use layout::Layout;
 use ops::Destination;
 pub use ops::{Advice, Collapsed, MapRequest, Misplaced, Place, ScanStep, Sharing};
@@ -56,7 +57,7 @@ use rmap::SpaceNode;
 pub use rmap::{RmapEntry, RmapError, RmapFound};
 pub use spaces::{SpaceHandle, SpaceId, Spaces};
 pub use vm::Vm;
-pub use walk::{CallChain, FrameRecord};
+pub use walk::{CallChain, FrameRecord, Walker};
 
 use crate::frame::IndexAllocator;
 use crate::machine::Machine;

@@ -32,7 +32,7 @@
 //!
 //! A CPU that has the translation cached does not set the bit again until it walks anew: the page looks idle
 //! though it is used. Linux leaves that so on x86-64, since TLBs are small. A caller that wants the next scan
-//! to be exact flushes the pages afterwards; `space::AddressSpace::scan_accessed_and_flush` does.
+//! to be exact flushes the pages afterwards; `space::Walker::scan_accessed_and_flush` does.
 //!
 //! So an entry that is not accessed may be cached. No flush is ever left out because a bit is clear.
 

@@ -23,7 +23,7 @@
 //! fn keep<M: Machine>(space: &AddressSpace<'_, M>, page: Vpn) {
 //!     let found = {
 //!         let reading = space.vm().read();
-//!         walk(space.page_table(), page, Level::Pte, &reading)
+//!         walk(space.inspect().page_table(), page, Level::Pte, &reading)
 //!     };
 //!     found.table.lock(); // the read section has ended
 //! }

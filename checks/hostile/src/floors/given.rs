@@ -39,7 +39,7 @@ pub fn run(machine: &Lab, space: &AddressSpace<'_, Lab>) {
 fn raise(space: &AddressSpace<'_, Lab>, base: VirtAddr) {
     let reading = space.vm().read();
     for page in [base.vpn(), base.vpn().add(3 * 512 + 4)] {
-        let found = walk(space.page_table(), page, Level::Pte, &reading);
+        let found = walk(space.inspect().page_table(), page, Level::Pte, &reading);
         let mut locked = found.table.lock().expect("it is attached");
         let mut all = LeafBits::new(Rights::all());
         all.cache = CacheType::Device;

@@ -6,7 +6,7 @@ use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use
 use crate::{call, called};
 use interleaf::frame::RecordInit;
 use interleaf::space::{
-    Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Layout, LazyTlb,
+    Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Inspect, Layout, LazyTlb,
 };
 use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
 use interleaf::sync::PreemptGuard;
@@ -251,21 +251,21 @@ fn policies(space: &Space<'_>) {
 fn inspection(space: &Space<'_>) {
     let base = space.map(&MapRequest::anonymous(64 * 4096)).expect("room");
     for page in odd::vpns().chain([base.vpn()]) {
-        call!(AddressSpace::resident_frame, space, page);
-        call!(AddressSpace::vma_at, space, page.addr());
-        call!(AddressSpace::first_vma_in, space, VpnRange { start: page, end: base.vpn() });
-        call!(AddressSpace::vma_at, space, VirtAddr(page.0));
+        call!(Inspect::resident_frame, space.inspect(), page);
+        call!(Inspect::vma_at, space.inspect(), page.addr());
+        call!(Inspect::first_vma_in, space.inspect(), VpnRange { start: page, end: base.vpn() });
+        call!(Inspect::vma_at, space.inspect(), VirtAddr(page.0));
         for len in NUMBERS {
-            call!(AddressSpace::is_any_mapped, space, page.addr(), len);
+            call!(Inspect::is_any_mapped, space.inspect(), page.addr(), len);
         }
     }
-    call!(AddressSpace::nr_mappings, space);
-    call!(AddressSpace::each_vma, space, |_| ());
-    call!(AddressSpace::each_vma, space, |_| panic!("a visit that panics"));
-    call!(AddressSpace::each_part, space, |_, _| panic!("a visit that panics"));
-    call!(AddressSpace::page_table, space);
-    let _ = call!(AddressSpace::check_index, space).expect("an answer").expect("it is in order");
-    call!(AddressSpace::cpus_racy, space);
+    call!(Inspect::nr_mappings, space.inspect());
+    call!(Inspect::each_vma, space.inspect(), |_| ());
+    call!(Inspect::each_vma, space.inspect(), |_| panic!("a visit that panics"));
+    call!(Inspect::each_part, space.inspect(), |_, _| panic!("a visit that panics"));
+    call!(Inspect::page_table, space.inspect());
+    let _ = call!(Inspect::check_index, space.inspect()).expect("an answer").expect("it is in order");
+    call!(Inspect::cpus_racy, space.inspect());
     assert_eq!(call!(AddressSpace::runs_nowhere, space), Some(false));
 }
 
@@ -323,7 +323,7 @@ fn shared(vm: &Vm<'_, Lab>, space: &Space<'_>) {
         let vm = Vm::new(machine, boot_map(machine)).expect("memory");
         let foreign = new_space(&vm);
         let _ = called!(AddressSpace::map_shared => foreign.map_shared(space, base, &request));
-        assert_eq!(foreign.nr_mappings(), 0, "memory of another machine is mapped");
+        assert_eq!(foreign.inspect().nr_mappings(), 0, "memory of another machine is mapped");
         drop(foreign);
         must_work(machine, &vm);
     });

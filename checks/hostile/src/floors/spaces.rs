@@ -73,7 +73,7 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, spaces: &Spaces<'v, Lab>, space: &AddressSpa
     let memory = vm.memory();
     let base = space.map(&MapRequest::anonymous(2 << 12)).expect("memory");
     space.fault(Fault { addr: base, access: Access::Write }).expect("mapped");
-    let (pfn, _) = space.resident_frame(base.vpn()).expect("present");
+    let (pfn, _) = space.inspect().resident_frame(base.vpn()).expect("present");
     assert!(memory.meta(pfn).and_then(|meta| called!(FrameMeta::birth => meta.birth()).flatten()).is_some());
     let frame = memory.try_get(pfn).expect("user memory");
     let other = new_space(vm);

@@ -219,7 +219,7 @@ fn behind_its_back(machine: &Lab, vm: &Vm<'_, Lab>) {
     }
     {
         let reading = vm.read();
-        let found = table::walk(space.page_table(), base.vpn(), Level::Pte, &reading);
+        let found = table::walk(space.inspect().page_table(), base.vpn(), Level::Pte, &reading);
         let mut locked = found.table.lock().expect("it is attached");
         for slot in found.slot..512 {
             let _ = called!(LockedTable::install => locked.install(slot, frame(vm.memory()), ALL));
@@ -245,7 +245,7 @@ fn locked_and_unmapped(machine: &Lab, vm: &Vm<'_, Lab>) {
     let faults = Faults::new(&space);
     machine.write_u64(base, 7, &faults).expect("mapped");
     let reading = vm.read();
-    let found = table::walk(space.page_table(), base.vpn(), Level::Pte, &reading);
+    let found = table::walk(space.inspect().page_table(), base.vpn(), Level::Pte, &reading);
     let locked = found.table.lock().expect("it is attached");
     let pfn = locked.table().pfn();
     drop(reading);

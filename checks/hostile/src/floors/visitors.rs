@@ -52,9 +52,9 @@ fn call_all(space: &Space<'_>, base: VirtAddr) {
     space.advise(own, 3 * 4096, Advice::DontNeed).expect("mapped");
     space.unmap(own, 3 * 4096).expect("mapped");
     drop(space.fork().expect("memory"));
-    space.each_vma(|_| ());
+    space.inspect().each_vma(|_| ());
     space.mincore(base, 4096, |_, _| ()).expect("mapped");
-    space.scan_accessed_and_flush(VpnRange { start: base.vpn(), end: base.vpn().add(PAGES) }, |_, _| ());
+    space.walker().scan_accessed_and_flush(VpnRange { start: base.vpn(), end: base.vpn().add(PAGES) }, |_, _| ());
     vm.settle();
     vm.trim();
 }
@@ -70,12 +70,12 @@ fn spaces(_: &Lab, vm: &Vm<'_, Lab>) {
         call_all(&space, base);
     };
     let ends = [
-        called!(AddressSpace::each_vma => space.each_vma(|_| call())),
+        called!(Inspect::each_vma => space.inspect().each_vma(|_| call())),
         called!(AddressSpace::mincore => space.mincore(base, PAGES * 4096, |_, _| call()).expect("mapped")),
-        called!(AddressSpace::scan_accessed_and_flush => {
-            space.scan_accessed_and_flush(all, |_, _| call());
+        called!(Walker::scan_accessed_and_flush => {
+            space.walker().scan_accessed_and_flush(all, |_, _| call());
         }),
-        called!(AddressSpace::each_part => space.each_part(|_, _| call())),
+        called!(Inspect::each_part => space.inspect().each_part(|_, _| call())),
         called!(Vm::each_part => vm.each_part(|_, _| call())),
     ];
     assert!(ends.iter().all(Option::is_some) && calls.get() > PAGES, "{ends:?}");
@@ -83,10 +83,10 @@ fn spaces(_: &Lab, vm: &Vm<'_, Lab>) {
     space.fault(Fault { addr: base, access: Access::Write }).expect("mapped");
     let reading = vm.read();
     let waited =
-        called!(AddressSpace::scan_accessed => space.scan_accessed(all, &reading, |_, _| vm.settle()));
+        called!(Walker::scan_accessed => space.walker().scan_accessed(all, &reading, |_, _| vm.settle()));
     assert!(waited.is_none(), "a wait for itself");
     called!(table::scan_accessed => {
-        scan_accessed(space.page_table(), all, &reading, |_, _| vm.settle())
+        scan_accessed(space.inspect().page_table(), all, &reading, |_, _| vm.settle())
     });
     drop((reading, running));
     entries(vm, space, base);
@@ -97,7 +97,7 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, space: Space<'v>, base: VirtAddr) {
     let spaces = Spaces::new(vm).expect("memory");
     let child = Cell::new(Some(spaces.insert(space.fork().expect("memory")).expect("memory")));
     let space = spaces.insert(space).expect("memory");
-    let (pfn, _) = space.resident_frame(base.vpn()).expect("present");
+    let (pfn, _) = space.inspect().resident_frame(base.vpn()).expect("present");
     let frame = vm.memory().try_get(pfn).expect("user memory");
     let found = called!(Spaces::rmap_walk => spaces.rmap_walk(&frame, |entry| {
         call_all(entry.space(), base);

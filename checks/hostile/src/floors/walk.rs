@@ -4,7 +4,7 @@
 use crate::odd;
 use crate::world::{Heap, Lab};
 use crate::{call, called};
-use interleaf::space::{AddressSpace, FrameRecord, MapRequest, Vm};
+use interleaf::space::{AddressSpace, FrameRecord, MapRequest, Vm, Walker};
 use interleaf::sync::Rcu;
 use interleaf::table::{self, Mapper, NoteUse, Resident};
 use interleaf::units::{Access, Pfn, VirtAddr, Vpn, VpnRange};
@@ -30,21 +30,21 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
     }
     foreign(space, base);
     let all = VpnRange { start: base.vpn(), end: base.vpn().add(16) };
-    let again = called!(AddressSpace::scan_accessed => {
+    let again = called!(Walker::scan_accessed => {
         let reading = vm.read();
-        space.scan_accessed(all, &reading, |pages, _| {
-            space.scan_accessed(pages, &reading, |_, _| ());
+        space.walker().scan_accessed(all, &reading, |pages, _| {
+            space.walker().scan_accessed(pages, &reading, |_, _| ());
         })
     });
     assert_eq!(again.map(|scan| scan.leaves), Some(8));
-    called!(AddressSpace::scan_accessed_and_flush => {
-        space.scan_accessed_and_flush(all, |_, _| panic!("a visitor that panics"))
+    called!(Walker::scan_accessed_and_flush => {
+        space.walker().scan_accessed_and_flush(all, |_, _| panic!("a visitor that panics"))
     });
-    let resident = call!(AddressSpace::resident, space).expect("it panics nowhere");
+    let resident = call!(Inspect::resident, space.inspect()).expect("it panics nowhere");
     assert_eq!((resident.base_pages, call!(Resident::pages, &resident)), (8, Some(8)));
     for start in odd::vpns() {
         for end in odd::vpns() {
-            let here = call!(AddressSpace::resident_in, space, VpnRange { start, end });
+            let here = call!(Inspect::resident_in, space.inspect(), VpnRange { start, end });
             assert!(here.is_some_and(|here| here.base_pages <= resident.base_pages));
         }
     }
@@ -54,36 +54,36 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
 fn addresses(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>, addr: VirtAddr) {
     let section = call!(Vm::read_in_handler, vm).expect("a section");
     let inner = vm.read_in_handler();
-    call!(AddressSpace::translate_in_handler, space, addr, &section);
-    call!(AddressSpace::read_word_in_handler, space, addr, &inner);
+    call!(Walker::translate_in_handler, space.walker(), addr, &section);
+    call!(Walker::read_word_in_handler, space.walker(), addr, &inner);
     drop(section);
     for (caller, return_address) in [(0, 8), (i64::MIN, i64::MAX), (-1, 0), (i64::MAX, i64::MIN)] {
         let record = FrameRecord { caller, return_address };
         for most in [0, 3, usize::MAX] {
-            called!(AddressSpace::call_chain => space.call_chain(addr, record, most, &inner).count());
+            called!(Walker::call_chain => space.walker().call_chain(addr, record, most, &inner).count());
         }
     }
     let reading = vm.read();
     for (access, note) in ACCESSES.into_iter().flat_map(|access| NOTES.map(|note| (access, note))) {
-        call!(AddressSpace::translate_access, space, addr, access, note, &reading);
-        call!(table::translate_access, space.page_table(), addr.vpn(), access, note, &reading);
+        call!(Walker::translate_access, space.walker(), addr, access, note, &reading);
+        call!(table::translate_access, space.inspect().page_table(), addr.vpn(), access, note, &reading);
     }
-    call!(table::translate, space.page_table(), addr.vpn(), &reading);
+    call!(table::translate, space.inspect().page_table(), addr.vpn(), &reading);
 }
 
 fn ranges(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>, range: VpnRange) {
     let reading = vm.read();
-    called!(AddressSpace::scan_accessed => space.scan_accessed(range, &reading, |_, _| ()));
-    called!(table::scan_accessed => table::scan_accessed(space.page_table(), range, &reading, |_, _| ()));
+    called!(Walker::scan_accessed => space.walker().scan_accessed(range, &reading, |_, _| ()));
+    called!(table::scan_accessed => table::scan_accessed(space.inspect().page_table(), range, &reading, |_, _| ()));
     for pfn in [Pfn(0), Pfn(1 << 8), Pfn(u64::MAX)] {
         for most in [0, 1, u64::MAX] {
-            call!(table::find_frame, space.page_table(), pfn, range, most, &reading);
+            call!(table::find_frame, space.inspect().page_table(), pfn, range, most, &reading);
             let section = vm.read_in_handler();
-            call!(AddressSpace::find_frame_in_handler, space, pfn, range, most, &section);
+            call!(Walker::find_frame_in_handler, space.walker(), pfn, range, most, &section);
         }
     }
     drop(reading);
-    called!(AddressSpace::scan_accessed_and_flush => space.scan_accessed_and_flush(range, |_, _| ()));
+    called!(Walker::scan_accessed_and_flush => space.walker().scan_accessed_and_flush(range, |_, _| ()));
 }
 
 /// Sections of another RCU keep none of the tables: all are refused.
@@ -92,14 +92,14 @@ fn foreign(space: &AddressSpace<'_, Lab>, base: VirtAddr) {
     let section = call!(Rcu::read_in_handler, &rcu).expect("a section");
     let reading = rcu.read();
     let range = VpnRange { start: base.vpn(), end: base.vpn().add(16) };
-    let tree = space.page_table();
-    assert!(call!(AddressSpace::translate_in_handler, space, base, &section).is_none());
-    assert!(call!(AddressSpace::read_word_in_handler, space, base, &section).is_none());
-    assert!(call!(AddressSpace::find_frame_in_handler, space, Pfn(9), range, 9, &section).is_none());
+    let tree = space.inspect().page_table();
+    assert!(call!(Walker::translate_in_handler, space.walker(), base, &section).is_none());
+    assert!(call!(Walker::read_word_in_handler, space.walker(), base, &section).is_none());
+    assert!(call!(Walker::find_frame_in_handler, space.walker(), Pfn(9), range, 9, &section).is_none());
     let (access, note) = (Access::Write, NoteUse::AsHardware);
-    assert!(call!(AddressSpace::translate_access, space, base, access, note, &reading).is_none());
+    assert!(call!(Walker::translate_access, space.walker(), base, access, note, &reading).is_none());
     assert!(
-        called!(AddressSpace::scan_accessed => space.scan_accessed(range, &reading, |_, _| ())).is_none()
+        called!(Walker::scan_accessed => space.walker().scan_accessed(range, &reading, |_, _| ())).is_none()
     );
     assert!(
         called!(table::scan_accessed => table::scan_accessed(tree, range, &reading, |_, _| ())).is_none()

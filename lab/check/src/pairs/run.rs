@@ -246,7 +246,7 @@ impl<'v, F: Format> CpuState<'_, '_, 'v, F> {
     fn find_entries(&self, addr: VirtAddr) {
         let space = self.driver.space;
         let memory = space.vm().memory();
-        let Some((pfn, _)) = space.resident_frame(addr.vpn()) else { return };
+        let Some((pfn, _)) = space.inspect().resident_frame(addr.vpn()) else { return };
         let Some(frame) = memory.try_get(pfn) else { return };
         let known = |id| (space.id() == id).then_some(space);
         let answer = space.vm().rmap_walk(&frame, known, |entry| {

@@ -84,7 +84,7 @@ impl<'v, F: Format> Family<'_, 'v, F> {
     fn state(&self, space: &Space<'_, F>) -> MemoryState {
         let inside = |start: u64| self.setting.windows.iter().any(|window| window.contains(&start));
         let mut advice = Vec::new();
-        space.each_vma(|vma| {
+        space.inspect().each_vma(|vma| {
             let (start, has) = (vma.range.start.addr().0, |flag| vma.flags.contains(flag));
             advice.extend(ForkAdvice::of(start, has(VmaFlags::DONT_FORK), has(VmaFlags::WIPE_ON_FORK)));
         });

@@ -54,7 +54,7 @@ fn objects<C: Flavour, F: Format>(
 ) -> SharedPoolCounts {
     let mut backings = BTreeMap::new();
     for space in system.spaces {
-        space.each_vma(|vma| {
+        space.inspect().each_vma(|vma| {
             if let Some(HugetlbBacking { size: its, object: Some(object), .. }) = vma.hugetlb()
                 && its == size
             {
@@ -75,7 +75,7 @@ fn check_space<M: Machine>(
     entries: impl Iterator<Item = Seen>,
 ) -> Result<(), String> {
     let mut mappings = Vec::new();
-    space.each_vma(|vma| mappings.push(*vma));
+    space.inspect().each_vma(|vma| mappings.push(*vma));
     for seen in entries {
         let found = match seen {
             Seen::Table { pfn, covers, .. } => check_table(space, &mappings, pfn, covers),

@@ -110,6 +110,6 @@ fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, walked: 
 /// Whether shared memory is mapped anywhere.
 fn has_objects<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> bool {
     let mut any = false;
-    system.spaces.iter().for_each(|space| space.each_vma(|vma| any |= !vma.is_anonymous()));
+    system.spaces.iter().for_each(|space| space.inspect().each_vma(|vma| any |= !vma.is_anonymous()));
     any
 }

@@ -12,11 +12,11 @@ pub(super) fn check<C: Flavour, F: Format>(
 ) -> Result<(), String> {
     for space in system.spaces {
         let mut list = Vec::new();
-        space.each_vma(|vma| list.push(*vma));
+        space.inspect().each_vma(|vma| list.push(*vma));
         let counted = list.len();
         interleaf::vma::check(list).map_err(|flaw| format!("{space:?}: {flaw}"))?;
-        require(counted == space.nr_mappings(), || format!("{space:?} lists {counted} mappings"))?;
-        let census = space.check_index().map_err(|wrong| format!("{space:?}: {wrong}"))?;
+        require(counted == space.inspect().nr_mappings(), || format!("{space:?} lists {counted} mappings"))?;
+        let census = space.inspect().check_index().map_err(|wrong| format!("{space:?}: {wrong}"))?;
         require(census.items == counted, || format!("{space:?} has {census:?} for {counted} mappings"))?;
     }
     Ok(())

@@ -32,7 +32,7 @@ pub enum Seen {
 
 /// Tells all that stands in the tables of a space at rest, in order, tables before what they hold.
 pub fn each_entry<M: Machine>(space: &AddressSpace<'_, M>, mut tell: impl FnMut(Seen)) {
-    visit(space.page_table().top(), Vpn(0), &space.vm().read(), &mut tell);
+    visit(space.inspect().page_table().top(), Vpn(0), &space.vm().read(), &mut tell);
 }
 
 /// What stands in the tables of each space, in the order of the spaces: each table is read once.

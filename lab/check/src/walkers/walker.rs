@@ -97,7 +97,7 @@ impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
     fn scan(&self) {
         for range in self.ranges() {
             let reading = self.space.vm().read();
-            let scan = self.space.scan_accessed(range, &reading, |pages, leaf| {
+            let scan = self.space.walker().scan_accessed(range, &reading, |pages, leaf| {
                 assert!(leaf.accessed && pages.overlaps(range), "{pages:?} of {range:?}: {leaf:?}");
             });
             assert!(scan.accessed <= scan.leaves && scan.leaves <= range.len());
@@ -106,7 +106,7 @@ impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
 
     fn scan_and_flush(&self) {
         for range in self.ranges() {
-            let scan = self.space.scan_accessed_and_flush(range, |_, leaf| assert!(leaf.accessed));
+            let scan = self.space.walker().scan_accessed_and_flush(range, |_, leaf| assert!(leaf.accessed));
             assert!(scan.accessed <= scan.leaves && scan.leaves <= range.len());
         }
     }
@@ -117,7 +117,7 @@ impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
         for (nr, page) in self.pages() {
             let reading = self.space.vm().read();
             for access in [Access::Read, Access::Write] {
-                let led = self.space.translate_access(page.addr(), access, NoteUse::AsHardware, &reading);
+                let led = self.space.walker().translate_access(page.addr(), access, NoteUse::AsHardware, &reading);
                 if let Ok(led) = led {
                     self.assert_known(nr, page, led);
                     assert!(led.rights.contains(access.needs()) && led.accessed);
@@ -129,10 +129,10 @@ impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
     fn look_up(&self) {
         let section = self.space.vm().read_in_handler();
         for (nr, page) in self.pages() {
-            let Ok(led) = self.space.translate_in_handler(page.addr(), &section) else { continue };
+            let Ok(led) = self.space.walker().translate_in_handler(page.addr(), &section) else { continue };
             self.assert_known(nr, page, led);
             for range in self.ranges() {
-                let found = self.space.find_frame_in_handler(led.pfn, range, 100, &section);
+                let found = self.space.walker().find_frame_in_handler(led.pfn, range, 100, &section);
                 assert!(found.page.is_none_or(|page| range.contains(page)));
                 let zero = self.space.vm().memory().zero_frame();
                 let is_given = !led.owned && led.pfn != zero;
@@ -158,10 +158,10 @@ impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
     fn read_words(&self) {
         for (nr, page) in self.pages() {
             let section = self.space.vm().read_in_handler();
-            if let Ok(word) = self.space.read_word_in_handler(page.addr(), &section) {
+            if let Ok(word) = self.space.walker().read_word_in_handler(page.addr(), &section) {
                 self.assert_word(nr, word);
             }
-            let chain = self.space.call_chain(page.addr(), FrameRecord::X86_64, 3, &section);
+            let chain = self.space.walker().call_chain(page.addr(), FrameRecord::X86_64, 3, &section);
             assert_eq!(chain.count(), 0, "the word after the first is 0 on all pages");
         }
     }

@@ -27,7 +27,7 @@ fn write(space: &Space<'_>, base: VirtAddr) {
 }
 
 fn frames(space: &Space<'_>, base: VirtAddr) -> Vec<Pfn> {
-    (0..PAGES).map(|nr| space.resident_frame(addr(base, nr).vpn()).expect("written").0).collect()
+    (0..PAGES).map(|nr| space.inspect().resident_frame(addr(base, nr).vpn()).expect("written").0).collect()
 }
 
 /// Read-modify-writes on the records of the frames, for each frame.

@@ -41,7 +41,7 @@ fn pages() -> VpnRange {
 /// The entries of the pages.
 fn entries(vm: &Vm<'_, Machine>, space: &Space<'_>) -> Range<usize> {
     let reading = vm.read();
-    let table = walk(space.page_table(), BASE.vpn(), Level::Pte, &reading).table.pfn();
+    let table = walk(space.inspect().page_table(), BASE.vpn(), Level::Pte, &reading).table.pfn();
     let at = interleaf::machine::Machine::window(vm.machine(), PhysAddr(table.addr().0)).addr().get();
     at..at + PAGES as usize * size_of::<u64>()
 }
@@ -66,16 +66,16 @@ fn translations_searches_and_call_chains_write_nothing_that_is_shared() {
             let section = vm.read_in_handler();
             for nr in 0..PAGES {
                 let addr = VirtAddr(BASE.0 + nr * PAGE);
-                let led = space.translate_in_handler(addr, &section).expect("it is there");
-                let found = space.find_frame_in_handler(led.pfn, pages(), 1000, &section);
+                let led = space.walker().translate_in_handler(addr, &section).expect("it is there");
+                let found = space.walker().find_frame_in_handler(led.pfn, pages(), 1000, &section);
                 assert_eq!(found.page, Some(addr.vpn()));
-                assert_eq!(space.read_word_in_handler(addr, &section), Ok(0));
-                assert_eq!(space.call_chain(addr, FrameRecord::X86_64, 9, &section).count(), 0);
+                assert_eq!(space.walker().read_word_in_handler(addr, &section), Ok(0));
+                assert_eq!(space.walker().call_chain(addr, FrameRecord::X86_64, 9, &section).count(), 0);
             }
             drop(section);
             let reading = vm.read();
             // All bits are set.
-            let led = space.translate_access(BASE, Access::Write, NoteUse::AsHardware, &reading);
+            let led = space.walker().translate_access(BASE, Access::Write, NoteUse::AsHardware, &reading);
             assert!(led.is_ok());
         });
         assert_eq!(shared_writes(vm, &seen), [0; 0]);
@@ -89,14 +89,14 @@ fn a_scan_writes_each_entry_whose_bit_it_clears_once_and_nothing_else() {
     with_pages(|vm, space| {
         let entries = entries(vm, space);
         let reading = vm.read();
-        let (scan, seen) = footprint(|| space.scan_accessed(pages(), &reading, |_, _| ()));
+        let (scan, seen) = footprint(|| space.walker().scan_accessed(pages(), &reading, |_, _| ()));
         assert_eq!(scan.accessed, PAGES);
         let writes = shared_writes(vm, &seen);
         assert!(writes.iter().all(|at| entries.contains(at)), "lines of others: {writes:x?}");
         let updates: u64 =
             seen.uses().filter(|used| used.kind == AccessKind::Update).map(|used| used.count).sum();
         assert_eq!(updates, PAGES, "one compare-exchange for each");
-        let (scan, seen) = footprint(|| space.scan_accessed(pages(), &reading, |_, _| ()));
+        let (scan, seen) = footprint(|| space.walker().scan_accessed(pages(), &reading, |_, _| ()));
         assert_eq!((scan.leaves, scan.accessed), (PAGES, 0));
         assert_eq!(shared_writes(vm, &seen), [0; 0], "a scan of idle pages writes nothing");
     });

@@ -53,7 +53,7 @@ fn with_table(
     f: impl FnOnce(&mut LockedTable<'_, Machine>, usize),
 ) {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), page, Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), page, Level::Pte, &reading);
     assert_eq!(found.table.level(), Level::Pte, "the page has a table");
     f(&mut found.table.lock().expect("it is attached"), found.slot);
 }

@@ -73,7 +73,7 @@ impl<'v, F: Format> World<'_, 'v, F> {
         for nr in first..first + pages {
             let fault = Fault { addr: page(nr), access: Access::Write };
             if space.fault(fault).is_ok() {
-                let (pfn, _) = space.resident_frame(page(nr).vpn()).expect("just made present");
+                let (pfn, _) = space.inspect().resident_frame(page(nr).vpn()).expect("just made present");
                 fill(self, pfn);
             }
         }
@@ -85,7 +85,7 @@ impl<'v, F: Format> World<'_, 'v, F> {
         self.map(space, range);
         let child = self.rng.chance(1, 3).then(|| space.fork().expect("memory for a fork"));
         self.write(space, range, |world, pfn| store(world.machine, pfn, 0, &[SECRET; PAGE]));
-        let present = (first..first + pages).filter_map(|nr| space.resident_frame(page(nr).vpn()));
+        let present = (first..first + pages).filter_map(|nr| space.inspect().resident_frame(page(nr).vpn()));
         self.told.extend(present.map(|(pfn, _)| pfn));
         let second = self.rng.chance(1, 2).then(|| space.fork().expect("memory for a fork"));
         if let Some(copier) = &second {

@@ -62,18 +62,18 @@ impl World {
     /// The handler: every walker that may run in one.
     fn handle(self) {
         let section = self.vm.read_in_handler();
-        let led = self.space.translate_in_handler(page(0), &section).expect("it stays");
+        let led = self.space.walker().translate_in_handler(page(0), &section).expect("it stays");
         assert_eq!(led.pfn, self.kept, "a page that stays leads elsewhere");
         let all = VpnRange::new(BASE.vpn(), BASE.vpn().add(PAGES));
-        let found = self.space.find_frame_in_handler(self.kept, all, 100, &section);
+        let found = self.space.walker().find_frame_in_handler(self.kept, all, 100, &section);
         assert_eq!(found.page, Some(BASE.vpn()));
         for nr in 0..PAGES {
-            match self.space.read_word_in_handler(page(nr), &section) {
+            match self.space.walker().read_word_in_handler(page(nr), &section) {
                 Ok(word) => assert!(word == stamp(nr) || word == 0 && nr >= KEPT, "page {nr}: {word:#x}"),
                 Err(why) if nr < KEPT => assert_eq!(why, NotRead::NotLoaded, "a page that stays"),
                 Err(_) => {}
             }
-            assert!(self.space.call_chain(page(nr), FrameRecord::X86_64, 9, &section).count() <= 1);
+            assert!(self.space.walker().call_chain(page(nr), FrameRecord::X86_64, 9, &section).count() <= 1);
         }
     }
 }
@@ -89,7 +89,7 @@ fn at_every_access(operation: impl Fn(World)) {
     let world = World { machine, vm, space, other, kept: Pfn(0) };
     world.map(0, KEPT);
     (0..KEPT).for_each(|nr| world.store(nr));
-    let (kept, _) = space.resident_frame(BASE.vpn()).expect("it was stored to");
+    let (kept, _) = space.inspect().resident_frame(BASE.vpn()).expect("it was stored to");
     let world = World { kept, ..world };
     operation(world);
     let mut number = 0;
@@ -153,9 +153,9 @@ fn in_pins_and_scans() {
         let pins = world.space.try_pin_fast(page(0), Access::Read, limit, [None, None], &reading);
         assert_eq!(pins.expect("they are there").len(), 2);
         let all = VpnRange::new(BASE.vpn(), BASE.vpn().add(KEPT));
-        world.space.scan_accessed(all, &reading, |_, _| ());
+        world.space.walker().scan_accessed(all, &reading, |_, _| ());
         drop(reading);
-        world.space.scan_accessed_and_flush(all, |_, _| ());
+        world.space.walker().scan_accessed_and_flush(all, |_, _| ());
         (0..KEPT).for_each(|nr| world.store(nr));
         let fault = Fault { addr: page(0), access: Access::Write };
         world.space.fault(fault).expect("it is mapped");

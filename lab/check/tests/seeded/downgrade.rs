@@ -44,11 +44,11 @@ impl Edit {
 
     /// Whether it has replaced the mappings, as seen without a lock.
     fn is_published<F: Format>(self, space: &AddressSpace<'_, Machine<F>>) -> bool {
-        let edited = space.vma_at(EDITED.addr());
+        let edited = space.inspect().vma_at(EDITED.addr());
         match self {
             Edit::Unmap => edited.is_none(),
             Edit::MapOver | Edit::Protect => edited.is_some_and(|vma| !vma.flags.contains(VmaFlags::WRITE)),
-            Edit::Shrink => space.vma_at(space.layout().heap_start).is_none(),
+            Edit::Shrink => space.inspect().vma_at(space.layout().heap_start).is_none(),
         }
     }
 }
@@ -133,7 +133,7 @@ fn work<F: Format>(space: &AddressSpace<'_, Machine<F>>) {
         .expect("it is mapped");
     assert_eq!(resident, 2);
     let mut nr_mappings = 0;
-    space.each_vma(|_| nr_mappings += 1);
+    space.inspect().each_vma(|_| nr_mappings += 1);
     assert!(nr_mappings > 0);
 }
 

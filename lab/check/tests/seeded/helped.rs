@@ -15,7 +15,7 @@ const BYTES: u64 = PAGES * 4096;
 /// The frames of the pages from `start` on that are present.
 fn frames_of(space: &Space<'_>, start: VirtAddr) -> Vec<Pfn> {
     let page = |at| Vpn(start.vpn().0 + at);
-    (0..PAGES).filter_map(|at| space.resident_frame(page(at))).map(|(pfn, ..)| pfn).collect()
+    (0..PAGES).filter_map(|at| space.inspect().resident_frame(page(at))).map(|(pfn, ..)| pfn).collect()
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_huge_page_that_helpers_zero_shows_nothing_of_what_its_block_held_whatever_t
         }
         assert_eq!(space.vm().totals().get(Counter::ThpFaultAlloc), NR);
         for page in 0..PAGES {
-            let (pfn, _) = space.resident_frame(at(page).vpn()).expect("resident");
+            let (pfn, _) = space.inspect().resident_frame(at(page).vpn()).expect("resident");
             let mut bytes = [0xff; PAGE_SIZE];
             space.vm().machine().read(pfn, 0, &mut bytes);
             assert!(bytes == [0; PAGE_SIZE], "page {page}");

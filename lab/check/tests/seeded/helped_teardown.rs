@@ -58,7 +58,7 @@ enum Memory {
 
 fn has_entry(space: &Space<'_>, addr: u64) -> bool {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), Vpn(addr / PAGE), Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), Vpn(addr / PAGE), Level::Pte, &reading);
     !matches!(found.entry(), interleaf::machine::Entry::Absent)
 }
 

@@ -27,7 +27,7 @@ fn end_without_memory(space: Space<'_>) {
 
 fn present(space: &Space<'_>, start: VirtAddr) -> u64 {
     let page = |at| Vpn(start.vpn().0 + at);
-    (0..PAGES).filter(|at| space.resident_frame(page(*at)).is_some()).count() as u64
+    (0..PAGES).filter(|at| space.inspect().resident_frame(page(*at)).is_some()).count() as u64
 }
 
 /// Populating that was refused, in all seeds: the test is about them.
@@ -51,7 +51,7 @@ fn populating_with_helpers_is_refused_as_a_whole_and_succeeds_afterwards() {
             assert!(happened && done == Err(Error::NoMemory), "{done:?}");
             REFUSED.fetch_add(1, Relaxed);
         }
-        assert_eq!(space.nr_mappings(), 1);
+        assert_eq!(space.inspect().nr_mappings(), 1);
         space.advise(start, BYTES, Advice::PopulateWrite).expect("there is memory again");
         assert_eq!(present(&space, start), PAGES);
         end_without_memory(space);

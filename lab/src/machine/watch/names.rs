@@ -33,7 +33,7 @@ impl Names {
         let mut parts = Vec::new();
         // Smaller parts lie in larger ones and are reported later.
         vm.each_part(|name, range| parts.push((range, name)));
-        spaces.iter().for_each(|space| space.each_part(|name, range| parts.push((range, name))));
+        spaces.iter().for_each(|space| space.inspect().each_part(|name, range| parts.push((range, name))));
         let (memory, span) = (vm.memory(), vm.memory().span());
         for zone in memory.zones() {
             let start = (&raw const *zone).addr();

@@ -177,7 +177,7 @@ impl<'v> Parent<'v> {
     /// The frames of `space`, this one or its child, in the order of their pages.
     fn frames<'s>(&self, space: &'s Space<'v>) -> Vec<UserFrame<'s>> {
         let (first, memory) = (self.base.vpn(), space.vm().memory());
-        let frame = |index| space.resident_frame(Vpn(first.0 + index)).expect("it was written").0;
+        let frame = |index| space.inspect().resident_frame(Vpn(first.0 + index)).expect("it was written").0;
         (0..self.pages).map(|index| memory.try_get(frame(index)).expect("user memory")).collect()
     }
 }

@@ -54,7 +54,7 @@ fn lookup(options: &Options, vm: &Vm<'_, TimedMachine>) -> Result<Figure, Failur
         let mut drawn = addresses.draw(times);
         ns_per(times, || {
             let address = drawn.next().expect("one is drawn for each lookup");
-            black_box(space.vma_at(VirtAddr(BASE + address)));
+            black_box(space.inspect().vma_at(VirtAddr(BASE + address)));
         })
     };
     let theirs = ranges::rangemap_lookup(nr_mappings, times, options.seed);

@@ -45,7 +45,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         space.fault(Fault { addr, access: Access::Write }).expect("the mapping is writable");
     }
     let mut family = vec![spaces.insert(space).map_err(Failure::of)?];
-    let frame = |page| family[0].resident_frame(page).expect("it was written").0;
+    let frame = |page| family[0].inspect().resident_frame(page).expect("it was written").0;
     let pages: Vec<_> = (0..PAGES).map(|page| base.vpn().add(page)).map(|page| (page, frame(page))).collect();
     let refs = || -> Vec<UserFrame<'_>> {
         pages.iter().map(|(_, pfn)| vm.memory().try_get(*pfn).expect("user memory")).collect()
@@ -98,7 +98,7 @@ fn figure<'v>(
 /// Whether the page maps the frame, as the lock of its table says.
 fn has_frame(space: &AddressSpace<'_, TimedMachine>, page: Vpn, pfn: Pfn) -> bool {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), page, Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), page, Level::Pte, &reading);
     let Some(table) = found.table.lock() else { return false };
     matches!(table.entry(found.slot), Entry::Leaf(leaf) if leaf.pfn == pfn)
 }

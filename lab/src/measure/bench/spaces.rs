@@ -109,7 +109,7 @@ fn with_spaces(
 /// The frames of a mapping that stays, in the order of its pages.
 fn touched_frames<'s>(space: &'s Space<'_>) -> Vec<UserFrame<'s>> {
     let (base, memory) = (map_and_touch(space), space.vm().memory());
-    let frame = |page| space.resident_frame(Vpn(base.vpn().0 + page)).expect("it was touched").0;
+    let frame = |page| space.inspect().resident_frame(Vpn(base.vpn().0 + page)).expect("it was touched").0;
     (0..TOUCHED).map(|page| memory.try_get(frame(page)).expect("user memory")).collect()
 }
 

@@ -80,7 +80,7 @@ fn counts(options: &Options, machine: &TimedMachine, space: &Space<'_>) -> Resul
     let (vm, root) = (space.vm(), space.root());
     let reading = vm.read();
     let walked = per_page(options, |page| {
-        if let Entry::Leaf(leaf) = walk(space.page_table(), page, Level::Pte, &reading).entry() {
+        if let Entry::Leaf(leaf) = walk(space.inspect().page_table(), page, Level::Pte, &reading).entry() {
             black_box(leaf.pfn);
         }
     })?;
@@ -90,13 +90,13 @@ fn counts(options: &Options, machine: &TimedMachine, space: &Space<'_>) -> Resul
         }
     })?;
     let translated = per_page(options, |page| {
-        let _ = black_box(space.translate_access(page.addr(), Access::Write, NoteUse::AsHardware, &reading));
+        let _ = black_box(space.walker().translate_access(page.addr(), Access::Write, NoteUse::AsHardware, &reading));
     })?;
     drop(reading);
     let section = per_page(options, |_| drop(black_box(vm.read_in_handler())))?;
     let section_of_words = vm.read_in_handler();
     let word = per_page(options, |page| {
-        let _ = black_box(space.read_word_in_handler(page.addr(), &section_of_words));
+        let _ = black_box(space.walker().read_word_in_handler(page.addr(), &section_of_words));
     })?;
     drop(section_of_words);
     let against = Figure::count_against(
@@ -124,7 +124,7 @@ fn pages() -> VpnRange {
 /// Scans all pages.
 fn scan(space: &Space<'_>) {
     let reading = space.vm().read();
-    black_box(space.scan_accessed(pages(), &reading, |pages, _| {
+    black_box(space.walker().scan_accessed(pages(), &reading, |pages, _| {
         black_box(pages);
     }));
 }
@@ -132,7 +132,7 @@ fn scan(space: &Space<'_>) {
 /// Reads the entries of all pages, and counts those that were used.
 fn read(space: &Space<'_>) {
     let reading = space.vm().read();
-    let table = walk(space.page_table(), BASE.vpn(), Level::Pte, &reading).table;
+    let table = walk(space.inspect().page_table(), BASE.vpn(), Level::Pte, &reading).table;
     let used = |slot: &usize| matches!(table.entry(*slot), Entry::Leaf(leaf) if leaf.accessed);
     black_box((0..Level::ENTRIES).filter(used).count());
 }
@@ -141,7 +141,7 @@ fn read(space: &Space<'_>) {
 fn mark(space: &Space<'_>) {
     let reading = space.vm().read();
     for page in pages().start.0..pages().end.0 {
-        let marked = space.translate_access(Vpn(page).addr(), Access::Read, NoteUse::AsHardware, &reading);
+        let marked = space.walker().translate_access(Vpn(page).addr(), Access::Read, NoteUse::AsHardware, &reading);
         assert!(marked.is_ok(), "the page is there");
     }
 }

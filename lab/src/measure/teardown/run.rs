@@ -204,7 +204,7 @@ impl Scene<'_, '_> {
     /// A walk as of a hypervisor that looks up a guest's page: no lock, each entry read once.
     fn walk(&self, page: Vpn) {
         let reading = self.vm.read();
-        std::hint::black_box(walk(self.space.page_table(), page, Level::Pte, &reading).word);
+        std::hint::black_box(walk(self.space.inspect().page_table(), page, Level::Pte, &reading).word);
     }
 }
 

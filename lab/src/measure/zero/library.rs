@@ -117,7 +117,7 @@ pub fn measure(program: Program, kind: ZeroPage, bytes: u64) -> Result<LibraryRo
     let since = vm.totals().since(&totals);
     let zero = vm.memory().zero_frame();
     let is_resident = |page: &u64| {
-        let frame = space.resident_frame(Vpn(base.vpn().0 + page));
+        let frame = space.inspect().resident_frame(Vpn(base.vpn().0 + page));
         frame.is_some_and(|(pfn, _)| pfn != zero)
     };
     let resident = (0..(bytes + HUGE) / PAGE).filter(is_resident).count() as u64;

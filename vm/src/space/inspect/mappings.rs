@@ -1,7 +1,7 @@
 //! Which mappings exist.
 
+use super::Inspect;
 use crate::machine::Machine;
-use crate::space::AddressSpace;
 use crate::table::Few;
 use crate::units::{VirtAddr, VpnRange};
 use crate::vma::{Vma, VmaAttributes};
@@ -9,29 +9,29 @@ use crate::vma::{Vma, VmaAttributes};
 /// Mappings that are copied under one lock of the space, at most. Few where tests are to see a second lock.
 const VMAS_AT_ONCE: usize = if cfg!(debug_assertions) { 2 } else { 8 };
 
-impl<M: Machine> AddressSpace<'_, M> {
+impl<M: Machine> Inspect<'_, '_, M> {
     /// Number of mappings; stale at once.
-    pub fn nr_mappings(&self) -> usize {
-        self.vmas.len()
+    pub fn nr_mappings(self) -> usize {
+        self.space.vmas.len()
     }
 
     /// Calls `visit` with each mapping, in order, as /proc/self/maps lists them. Locks the space to read, for
     /// a few mappings at a time, and holds nothing while `visit` is called: it may call anything, this space
     /// too. As of /proc/self/maps, mappings that change meanwhile are told as they were when their few were
     /// looked at; no page is told twice.
-    pub fn each_vma(&self, mut visit: impl FnMut(&VmaAttributes)) {
-        let mut rest = self.all_pages();
+    pub fn each_vma(self, mut visit: impl FnMut(&VmaAttributes)) {
+        let mut rest = self.space.all_pages();
         while !rest.is_empty() {
             self.next_vmas(&mut rest).into_values().for_each(|vma| visit(&vma));
         }
     }
 
     /// The next few mappings of the range, which becomes what lies after them.
-    fn next_vmas(&self, rest: &mut VpnRange) -> Few<VmaAttributes, VMAS_AT_ONCE> {
-        let guard = self.share_all();
+    fn next_vmas(self, rest: &mut VpnRange) -> Few<VmaAttributes, VMAS_AT_ONCE> {
+        let guard = self.space.share_all();
         let mut found = Few::new();
         while !found.is_full() {
-            let Some(vma) = self.first_in(guard.held(), *rest) else {
+            let Some(vma) = self.space.first_in(guard.held(), *rest) else {
                 *rest = VpnRange::default();
                 break;
             };
@@ -42,18 +42,18 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// The mapping that holds the byte; stale at once. Takes no lock.
-    pub fn vma_at(&self, addr: VirtAddr) -> Option<VmaAttributes> {
-        let reading = self.vm.rcu.read();
-        self.vmas.find(&reading, addr.vpn()).map(Vma::attributes)
+    pub fn vma_at(self, addr: VirtAddr) -> Option<VmaAttributes> {
+        let reading = self.space.vm.rcu.read();
+        self.space.vmas.find(&reading, addr.vpn()).map(Vma::attributes)
     }
 
     /// The first mapping that holds a page of the range; stale at once. Takes no lock.
-    pub fn first_vma_in(&self, range: VpnRange) -> Option<VmaAttributes> {
-        self.first_in_racy(range)
+    pub fn first_vma_in(self, range: VpnRange) -> Option<VmaAttributes> {
+        self.space.first_in_racy(range)
     }
 
     /// Whether any page of the bytes is mapped; stale at once.
-    pub fn is_any_mapped(&self, addr: VirtAddr, len_bytes: u64) -> bool {
-        VpnRange::from_bytes(addr, len_bytes).is_some_and(|range| self.first_in_racy(range).is_some())
+    pub fn is_any_mapped(self, addr: VirtAddr, len_bytes: u64) -> bool {
+        VpnRange::from_bytes(addr, len_bytes).is_some_and(|range| self.first_vma_in(range).is_some())
     }
 }

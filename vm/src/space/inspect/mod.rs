@@ -1,5 +1,12 @@
-//! Inspection, for checkers and observers: a recount of the index, resident memory, the CPUs that run a
-//! space, the objects that wait to be freed, and which part of the system lies at which address.
+//! Inspection, for checkers and observers: mappings and frames of pages, a recount of the index, resident
+//! memory, the CPUs that run a space, the objects that wait to be freed, and which part of the system lies at
+//! which address.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `mod` | [`Inspect`]: the tables, the index, the CPUs, and what lies where |
+//! | `mappings` | which mappings exist |
+//! | `resident` | which frames pages have, and how many |
 
 mod mappings;
 mod resident;
@@ -9,35 +16,65 @@ use crate::machine::{Cpu, Machine};
 use crate::space::{AddressSpace, Vm};
 use crate::table::PageTable;
 use crate::units::CpuMask;
+use core::fmt;
 use core::ops::Range;
 
+/// A space, as observers see it: what only they and checkers ask, and no call needs. Borrows the space and
+/// changes nothing of it. Made by [`AddressSpace::inspect`].
+pub struct Inspect<'s, 'v, M: Machine> {
+    space: &'s AddressSpace<'v, M>,
+}
+
+impl<M: Machine> Clone for Inspect<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Inspect<'_, '_, M> {}
+
 impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// What observers and checkers ask of the space. Takes no lock.
+    #[inline]
+    pub fn inspect(&self) -> Inspect<'_, 'v, M> {
+        Inspect { space: self }
+    }
+}
+
+impl<'s, 'v, M: Machine> Inspect<'s, 'v, M> {
     /// The space's tables.
-    pub fn page_table(&self) -> &PageTable<'v, M> {
-        &self.entries.table
+    pub fn page_table(self) -> &'s PageTable<'v, M> {
+        &self.space.entries.table
     }
 
     /// Recounts the index of mappings. Locks the space to read.
     ///
     /// # Errors
     /// The first contradiction in the tree.
-    pub fn check_index(&self) -> Result<IndexStats, &'static str> {
-        let _guard = self.share_all();
-        self.vmas.check(&self.vm.rcu.read())
+    pub fn check_index(self) -> Result<IndexStats, &'static str> {
+        let _guard = self.space.share_all();
+        self.space.vmas.check(&self.space.vm.rcu.read())
     }
 
     /// The CPUs that translate through the space. Stale at once.
-    pub fn cpus_racy(&self) -> CpuMask<<M::Cpu as Cpu>::CpuWords> {
-        self.entries.tlb.cpus_racy()
+    pub fn cpus_racy(self) -> CpuMask<<M::Cpu as Cpu>::CpuWords> {
+        self.space.entries.tlb.cpus_racy()
     }
 
     /// Visits the name and the addresses of each part of the space that lies in the space itself.
-    pub fn each_part(&self, mut visit: impl FnMut(&'static str, Range<usize>)) {
-        visit("the space's fixed fields", extent(self));
-        visit("the space's lock", extent(&self.lock));
-        visit("the root of the space's index", extent(&self.vmas));
-        visit("the space's flush generations", extent(&self.entries.tlb));
-        visit("the end of the space's heap", extent(&self.heap_end));
+    pub fn each_part(self, mut visit: impl FnMut(&'static str, Range<usize>)) {
+        let space = self.space;
+        visit("the space's fixed fields", extent(space));
+        visit("the space's lock", extent(&space.lock));
+        visit("the root of the space's index", extent(&space.vmas));
+        visit("the space's flush generations", extent(&space.entries.tlb));
+        visit("the end of the space's heap", extent(&space.heap_end));
+    }
+}
+
+impl<M: Machine> fmt::Debug for Inspect<'_, '_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an inspection of {:?}", self.space)
     }
 }
 

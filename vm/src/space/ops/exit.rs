@@ -30,7 +30,7 @@ impl<M: Machine> AddressSpace<'_, M> {
             // What the CPU translates through stays as it is, for good.
             self.entries.table.leak();
             self.node.leak();
-            panic!("a space ends while {:?} have it loaded", self.cpus_racy());
+            panic!("a space ends while {:?} have it loaded", self.entries.tlb.cpus_racy());
         }
         let all = self.all_pages();
         let guard = self.write_all();

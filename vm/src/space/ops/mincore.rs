@@ -73,15 +73,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         page
     }
 
-    /// The frame that a page has: its own, the zero page (of the huge one too), or its object's; and whether
-    /// it is an object's. Locks the page to read; the frame may be freed once this returns.
-    pub fn resident_frame(&self, page: Vpn) -> Option<(Pfn, bool)> {
-        let guard = self.share_live(VpnRange::new(page, page.add(1)));
-        let vma = self.first_in(guard.held(), VpnRange::new(page, page.add(1)))?;
-        Some((self.frame_behind(&vma, page)?, !vma.is_anonymous()))
-    }
-
-    fn frame_behind(&self, vma: &VmaAttributes, page: Vpn) -> Option<Pfn> {
+    /// The frame that a page of a mapping has: its own, the zero page, or its object's.
+    pub(in crate::space) fn frame_behind(&self, vma: &VmaAttributes, page: Vpn) -> Option<Pfn> {
         let vm = self.vm;
         let mut retry = PageRetry::new("mincore");
         loop {

@@ -19,7 +19,7 @@ fn a_cpu_that_switches_from_a_space_to_itself_is_flushed_with_it() {
     machine.run_as(0);
     let space = space_of(&vm);
     let active = space.activate(Some(space.activate(None)));
-    assert!(space.cpus_racy().contains(CpuId(0)) && !space.runs_nowhere());
+    assert!(space.inspect().cpus_racy().contains(CpuId(0)) && !space.runs_nowhere());
     let base = space.map(&MapRequest::anonymous(PAGE)).unwrap();
     store(&space, base);
     assert!(machine.translate(base.vpn(), Access::Write).is_some());
@@ -76,12 +76,12 @@ fn a_cpu_that_has_a_space_loaded_leaves_it_before_it_loads_another() {
     for again in [&first, &second] {
         let refused = catch_unwind(AssertUnwindSafe(|| drop(again.activate(None))));
         assert!(refused.is_err_and(|why| message_of(&*why).contains("has not loaded")));
-        assert!(first.cpus_racy().contains(CpuId(0)) && second.runs_nowhere());
+        assert!(first.inspect().cpus_racy().contains(CpuId(0)) && second.runs_nowhere());
     }
     machine.run_as(1);
     let refused = catch_unwind(AssertUnwindSafe(|| drop(active)));
     assert!(refused.is_err_and(|why| message_of(&*why).contains("gives up a space")));
-    assert!(first.cpus_racy().contains(CpuId(0)));
+    assert!(first.inspect().cpus_racy().contains(CpuId(0)));
     mem::forget((first, second));
 }
 

@@ -43,7 +43,7 @@ pub(super) fn map(space: &TestSpace<'_>, nr: u64, pages: u64) {
 
 pub(super) fn leaf(space: &TestSpace<'_>, addr: VirtAddr) -> Option<Leaf> {
     let reading = space.vm().read();
-    match walk(space.page_table(), addr.vpn(), Level::Pte, &reading).entry() {
+    match walk(space.inspect().page_table(), addr.vpn(), Level::Pte, &reading).entry() {
         Entry::Leaf(leaf) => Some(leaf),
         _ => None,
     }
@@ -60,7 +60,7 @@ pub(super) fn store(space: &TestSpace<'_>, addr: VirtAddr, byte: u8) {
     assert!(leaf.rights.contains(Rights::WRITE));
     let memory = space.vm().memory();
     let state = memory.meta(leaf.pfn).unwrap().state();
-    assert!(state.is_exclusive() || !space.vma_at(addr).unwrap().is_anonymous(), "{state:?} is written");
+    assert!(state.is_exclusive() || !space.inspect().vma_at(addr).unwrap().is_anonymous(), "{state:?} is written");
     space.vm().machine().write(leaf.pfn, 0, &[byte]);
 }
 
@@ -73,7 +73,7 @@ pub(super) fn load(space: &TestSpace<'_>, addr: VirtAddr) -> u8 {
 
 fn mappings(space: &TestSpace<'_>) -> Vec<VmaAttributes> {
     let mut all = Vec::new();
-    space.each_vma(|attributes| all.push(*attributes));
+    space.inspect().each_vma(|attributes| all.push(*attributes));
     all
 }
 
@@ -98,7 +98,7 @@ fn parent_and_child_see_what_was_there_and_not_what_the_other_writes() {
         assert_eq!(copied_and_reused(vm), (2, 0));
         drop(parent);
         assert_eq!(contents(&child), [10, 51, 12, 52]);
-        child.check_index().unwrap();
+        child.inspect().check_index().unwrap();
     });
 }
 
@@ -166,7 +166,7 @@ fn advice_says_what_a_child_gets() {
         advise(4, FlagAdvice::DontFork);
         advise(4, FlagAdvice::DoFork);
         let child = parent.fork().unwrap();
-        assert!(!child.is_any_mapped(page(2), PAGE));
+        assert!(!child.inspect().is_any_mapped(page(2), PAGE));
         let present: Vec<bool> = (0..8).map(|nr| leaf(&child, page(nr)).is_some()).collect();
         assert_eq!(present, [true, false, false, true, true, true, true, true]);
         assert_eq!(load(&child, page(1)), 0, "wiped");
@@ -225,7 +225,7 @@ fn a_load_that_gets_rights_back_does_not_let_a_space_write_what_another_maps() {
         store(&parent, page(0), 1);
         let child = parent.fork().unwrap();
         let reading = vm.read();
-        let found = walk(child.page_table(), page(0).vpn(), Level::Pte, &reading);
+        let found = walk(child.inspect().page_table(), page(0).vpn(), Level::Pte, &reading);
         let (mut table, slot) = (found.table.lock().unwrap(), found.slot);
         drop(reading);
         table.adjust(slot, |leaf| Some(LeafBits { rights: Rights::empty(), ..LeafBits::of(leaf) }));
@@ -261,7 +261,7 @@ fn memory_that_may_be_discarded_is_kept_where_a_child_maps_it_too() {
         (0..2).for_each(|nr| store(&parent, page(nr), 1));
         let discardable = |space: &TestSpace<'_>, nr| {
             let reading = space.vm().read();
-            let found = walk(space.page_table(), page(nr).vpn(), Level::Pte, &reading);
+            let found = walk(space.inspect().page_table(), page(nr).vpn(), Level::Pte, &reading);
             found.table.lock().unwrap().is_discardable(found.slot)
         };
         parent.advise(page(0), PAGE, Advice::Free).unwrap();
@@ -378,7 +378,7 @@ fn a_mapping_without_copies_gets_none_and_one_with_copies_an_identity_of_its_own
         map(&parent, 10, 1);
         store(&parent, page(0), 1);
         let child = parent.fork().unwrap();
-        let anon = |space: &TestSpace<'_>, nr| space.vma_at(page(nr)).unwrap().anon;
+        let anon = |space: &TestSpace<'_>, nr| space.inspect().vma_at(page(nr)).unwrap().anon;
         assert!(anon(&child, 0).is_inherited() && anon(&child, 0) != anon(&parent, 0));
         assert!(anon(&child, 10).is_none() && !anon(&parent, 0).is_inherited());
     });

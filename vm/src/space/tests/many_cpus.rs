@@ -35,7 +35,7 @@ fn a_flush_reaches_the_cpus_that_run_the_space_on_a_machine_of_4096_and_no_other
     }
     machine.run_as(65);
     core::mem::forget(other.activate(None));
-    assert_eq!(space.cpus_racy().iter().collect::<Vec<_>>(), all_of(&EDGES));
+    assert_eq!(space.inspect().cpus_racy().iter().collect::<Vec<_>>(), all_of(&EDGES));
     thread::scope(|scope| {
         let unmapping = scope.spawn(|| {
             machine.run_as(1);

@@ -87,10 +87,10 @@ fn change(space: &TestSpace<'_>, addr: VirtAddr, len_bytes: u64) {
 
 fn look(space: &TestSpace<'_>, addr: VirtAddr, len_bytes: u64) {
     let _ = space.mincore(addr, len_bytes, |_, _| ());
-    space.is_any_mapped(addr, len_bytes);
-    space.vma_at(addr);
+    space.inspect().is_any_mapped(addr, len_bytes);
+    space.inspect().vma_at(addr);
     for page in [addr.vpn(), Vpn(addr.0)] {
-        space.resident_frame(page);
+        space.inspect().resident_frame(page);
     }
     for access in [Access::Read, Access::Write, Access::Execute] {
         let _ = space.fault(Fault { addr, access });
@@ -124,8 +124,8 @@ fn no_operation_minds_odd_numbers() {
             look(&space, VirtAddr(addr), len_bytes);
             let user = space.layout().areas.user;
             space.unmap(user.start.addr(), user.len_bytes()).unwrap();
-            assert_eq!(space.nr_mappings(), 0);
-            space.check_index().unwrap();
+            assert_eq!(space.inspect().nr_mappings(), 0);
+            space.inspect().check_index().unwrap();
         }
     }
     drop(running);

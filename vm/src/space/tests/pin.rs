@@ -156,7 +156,7 @@ fn a_fork_copies_what_is_pinned_and_shares_the_rest() {
         }
         assert_eq!(copied_and_reused(vm), (2, 0), "neither side copies them again");
         assert_pinned(vm, &pins.iter().collect::<Vec<_>>());
-        child.check_index().unwrap();
+        child.inspect().check_index().unwrap();
         drop(parent);
         assert_eq!(device_load(vm, &pins[0], 0), 71);
         let again = child.fork().unwrap();
@@ -172,7 +172,7 @@ fn a_load_does_not_let_a_pinned_page_be_written_while_a_fork_copies() {
         let pins = pin(&space, page(0), 1, Access::Write, &limit).unwrap();
         // As after an mprotect to no rights, and back.
         let reading = vm.read();
-        let found = walk(space.page_table(), page(0).vpn(), Level::Pte, &reading);
+        let found = walk(space.inspect().page_table(), page(0).vpn(), Level::Pte, &reading);
         let (mut table, slot) = (found.table.lock().unwrap(), found.slot);
         drop(reading);
         table.adjust(slot, |leaf| Some(LeafBits { rights: Rights::empty(), ..LeafBits::of(leaf) }));
@@ -195,7 +195,7 @@ fn no_call_makes_a_pinned_frame_shared() {
         let pins = pin(&space, page(0), 1, Access::Read, &limit).unwrap();
         let share = || {
             let reading = space.vm().read();
-            let found = walk(space.page_table(), page(0).vpn(), Level::Pte, &reading);
+            let found = walk(space.inspect().page_table(), page(0).vpn(), Level::Pte, &reading);
             found.table.lock().unwrap().share(found.slot, Base).is_ok_and(|share| share.is_some())
         };
         assert!(!share());
@@ -304,7 +304,7 @@ fn a_pin_to_write_says_that_the_page_is_written() {
         space.advise(page(0), 2 * PAGE, Advice::Free).unwrap();
         let discardable = |nr| {
             let reading = space.vm().read();
-            let found = walk(space.page_table(), page(nr).vpn(), Level::Pte, &reading);
+            let found = walk(space.inspect().page_table(), page(nr).vpn(), Level::Pte, &reading);
             found.table.lock().unwrap().is_discardable(found.slot)
         };
         assert!(discardable(0) && discardable(1));

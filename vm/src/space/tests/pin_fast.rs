@@ -26,7 +26,7 @@ fn refusal(space: &TestSpace<'_>, nr: u64, access: Access) -> Option<FastPinRefu
 /// As a scan that ages pages, and writeback, leave it.
 fn forget_use(vm: &TestVm<'_>, space: &TestSpace<'_>, nr: u64) {
     let reading = vm.read();
-    let found = walk(space.page_table(), page(nr).vpn(), Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), page(nr).vpn(), Level::Pte, &reading);
     let mut table = found.table.lock().unwrap();
     table.adjust(found.slot, |leaf| {
         let bits = LeafBits::of(leaf);

@@ -54,7 +54,7 @@ fn random_calls_and_forks_leave_each_pinned_page_its_frame() {
                 7 => {
                     load(space, page(nr));
                 }
-                _ if space.vma_at(page(nr)).unwrap().flags.contains(VmaFlags::WRITE) => {
+                _ if space.inspect().vma_at(page(nr)).unwrap().flags.contains(VmaFlags::WRITE) => {
                     store(space, page(nr), random(256) as u8);
                 }
                 _ => {

@@ -137,7 +137,7 @@ fn a_retry_whose_progress_is_withheld_ends_with_an_error() {
         assert_eq!(ended(space, move |space| space.fork().map(drop)), Ok(()), "{name}");
     }
     let (space, base) = mapped(Path::Locked);
-    let resident = move |space: &Space<'_>| space.resident_frame(base.vpn());
+    let resident = move |space: &Space<'_>| space.inspect().resident_frame(base.vpn());
     assert_eq!(ended(space, move |space| withhold("mincore", || resident(space))), None);
     assert!(ended(space, resident).is_some());
 }

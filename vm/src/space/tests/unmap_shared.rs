@@ -42,13 +42,13 @@ fn counts(vm: &TestVm<'_>) -> FrameCounts {
 }
 
 fn frame(space: &TestSpace<'_>, nr: u64) -> Option<Pfn> {
-    space.resident_frame(page(nr).vpn()).map(|(pfn, _)| pfn)
+    space.inspect().resident_frame(page(nr).vpn()).map(|(pfn, _)| pfn)
 }
 
 /// The entries of the touched pages that are not absent.
 fn left(space: &TestSpace<'_>) -> Vec<Entry> {
     let reading = space.vm().read();
-    let entry = |nr| walk(space.page_table(), page(nr).vpn(), Level::Pte, &reading).entry();
+    let entry = |nr| walk(space.inspect().page_table(), page(nr).vpn(), Level::Pte, &reading).entry();
     touched().into_iter().map(entry).filter(|entry| *entry != Entry::Absent).collect()
 }
 
@@ -144,7 +144,7 @@ fn a_slot_is_not_marked_as_pending_from_outside() {
     store(&space, page(0));
     let pfn = frame(&space, 0).unwrap();
     let reading = vm.read();
-    let found = walk(space.page_table(), page(1).vpn(), Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), page(1).vpn(), Level::Pte, &reading);
     let (mut table, slot) = (found.table.lock().unwrap(), found.slot);
     drop(reading);
     assert!(!table.mark(slot, Marker::PendingFree(pfn)));

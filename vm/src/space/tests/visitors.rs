@@ -53,9 +53,9 @@ fn call_all(space: &TestSpace<'_>, nr: u64) {
     space.unmap(base, 3 * PAGE).unwrap();
     space.advise(page(nr), PAGE, Advice::DontNeed).unwrap();
     let _ = space.fault(Fault { addr: page(nr), access: Access::Read });
-    space.each_vma(|_| ());
+    space.inspect().each_vma(|_| ());
     space.mincore(page(nr), PAGE, |_, _| ()).unwrap();
-    space.scan_accessed_and_flush(all(), |_, _| ());
+    space.walker().scan_accessed_and_flush(all(), |_, _| ());
     space.vm().settle();
 }
 
@@ -63,21 +63,21 @@ fn call_all(space: &TestSpace<'_>, nr: u64) {
 fn a_visitor_of_mappings_may_change_them() {
     with_space(|vm, space, _| {
         let (mut seen, mut calls) = (Vec::new(), 0);
-        space.each_vma(|vma| {
+        space.inspect().each_vma(|vma| {
             seen.push(vma.range);
             calls += 1;
             call_all(space, calls);
         });
         assert!(seen.is_sorted_by(|one, next| one.end <= next.start), "{seen:?}");
         assert_eq!(seen.iter().map(|range| range.len()).sum::<u64>(), PAGES);
-        assert_eq!((space.nr_mappings(), seen.len()), (8, 8));
+        assert_eq!((space.inspect().nr_mappings(), seen.len()), (8, 8));
         // All go with the first.
         let mut left = 0;
-        space.each_vma(|_| {
+        space.inspect().each_vma(|_| {
             left += 1;
             space.unmap(page(0), PAGES * PAGE).unwrap();
         });
-        assert!(left <= 2 && space.nr_mappings() == 0, "{left}");
+        assert!(left <= 2 && space.inspect().nr_mappings() == 0, "{left}");
         vm.trim();
     });
 }
@@ -113,7 +113,7 @@ fn a_visitor_of_accessed_pages_may_change_the_space() {
     with_space(|vm, space, _| {
         let running = space.activate(None);
         let mut seen = Vec::new();
-        let scan = space.scan_accessed_and_flush(all(), |pages, leaf| {
+        let scan = space.walker().scan_accessed_and_flush(all(), |pages, leaf| {
             assert!(leaf.accessed);
             if seen.len() % 300 == 0 {
                 space.unmap(pages.start.addr(), PAGE).unwrap();
@@ -130,7 +130,7 @@ fn a_visitor_of_accessed_pages_may_change_the_space() {
 #[test]
 fn a_visitor_of_a_frames_entries_may_change_them() {
     with_space(|vm, space, child| {
-        let frame = |nr| vm.memory().try_get(space.resident_frame(page(nr).vpn()).unwrap().0).unwrap();
+        let frame = |nr| vm.memory().try_get(space.inspect().resident_frame(page(nr).vpn()).unwrap().0).unwrap();
         let known = |id| [space, child].into_iter().find(|space| space.id() == id);
         let reference = frame(600);
         let mut visited = Vec::new();
@@ -156,7 +156,7 @@ fn a_visitor_in_its_callers_section_is_refused_to_wait_for_readers() {
     with_space(|vm, space, _| {
         let waits = || catch_unwind(AssertUnwindSafe(|| vm.settle())).is_err();
         let (mut calls, reading) = (0, vm.read());
-        space.scan_accessed(all(), &reading, |_, _| {
+        space.walker().scan_accessed(all(), &reading, |_, _| {
             assert!(waits(), "a wait for itself");
             calls += 1;
         });

@@ -16,7 +16,7 @@ fn put(vm: &TestVm<'_>, space: &TestSpace<'_>, at: VirtAddr, word: u64) {
 
 fn chain(space: &TestSpace<'_>, from: VirtAddr, record: FrameRecord, most: usize) -> Vec<u64> {
     let section = space.vm().read_in_handler();
-    space.call_chain(from, record, most, &section).map(|at| at.0).collect()
+    space.walker().call_chain(from, record, most, &section).map(|at| at.0).collect()
 }
 
 /// Three frames on two pages, of a convention.
@@ -90,7 +90,7 @@ fn a_word_is_read_where_the_program_could_load_it_and_the_cpu_runs_the_space() {
         };
         space.map_given(&request, &given, first, PageSize::Base).unwrap();
         put(vm, &space, VirtAddr(page(1).0 + 0xff8), 0x0123_4567_89ab_cdef);
-        let word = |at: VirtAddr| space.read_word_in_handler(at, &vm.read_in_handler());
+        let word = |at: VirtAddr| space.walker().read_word_in_handler(at, &vm.read_in_handler());
         assert_eq!(word(page(1)), Err(NotRead::NotLoaded), "no CPU runs the space");
         let other = super::world::space_of(vm);
         let running = other.activate(None);

@@ -1,12 +1,13 @@
 //! Which pages of a space were used: a scan that clears accessed bits.
 
 use crate::machine::{Leaf, Machine};
-use crate::space::{AddressSpace, Counter};
+use super::Walker;
+use crate::space::Counter;
 use crate::sync::ReadGuard;
 use crate::table::{AccessedScan, scan_accessed, scan_in_parts};
 use crate::units::VpnRange;
 
-impl<M: Machine> AddressSpace<'_, M> {
+impl<M: Machine> Walker<'_, '_, M> {
     /// Clears the accessed bit of each leaf of the range that has it set, and calls `visit` with the pages of
     /// such a leaf, and the leaf as it was. A huge leaf that the range cuts is taken whole. (Linux:
     /// `test_and_clear_young` in a walk of `lru_gen`, or idle page tracking.)
@@ -27,7 +28,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// # Panics
     /// If the read section is one of another system.
     pub fn scan_accessed(
-        &self,
+        self,
         range: VpnRange,
         reading: &ReadGuard<'_, M::Cpu>,
         visit: impl FnMut(VpnRange, Leaf),
@@ -43,12 +44,12 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// entries. `visit` is called between these, with nothing held: it may call anything, this space too. Of
     /// a page that it unmaps, it may be told once more.
     pub fn scan_accessed_and_flush(
-        &self,
+        self,
         range: VpnRange,
         mut visit: impl FnMut(VpnRange, Leaf),
     ) -> AccessedScan {
         let mut cleared: Option<VpnRange> = None;
-        let scan = scan_in_parts(&self.entries.table, self.user_part(range), &self.vm.rcu, |pages, leaf| {
+        let scan = scan_in_parts(&self.entries.table, self.user_part(range), &self.entries.vm.rcu, |pages, leaf| {
             let start = cleared.map_or(pages.start, |known| known.start);
             cleared = Some(VpnRange { start, end: pages.end });
             visit(pages, leaf);
@@ -56,8 +57,9 @@ impl<M: Machine> AddressSpace<'_, M> {
         if let Some(pages) = cleared
             && !mutant!("accessed.flush-skipped")
         {
-            self.vm.count(Counter::TlbFlush);
-            self.vm.shootdown.flush(self.vm.machine, &self.entries.tlb, pages);
+            let vm = self.entries.vm;
+            vm.count(Counter::TlbFlush);
+            vm.shootdown.flush(vm.machine, &self.entries.tlb, pages);
         }
         scan
     }

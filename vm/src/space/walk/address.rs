@@ -1,13 +1,13 @@
 //! What an address leads to, and which address leads to a frame.
 
 use crate::machine::Machine;
-use crate::space::AddressSpace;
+use super::Walker;
 use crate::sync::{HandlerSection, ReadGuard};
 use crate::table::{FrameSearch, NoTranslation, NoteUse, StaleTranslation};
 use crate::table::{find_frame, translate, translate_access};
 use crate::units::{Access, Pfn, VirtAddr, VpnRange};
 
-impl<M: Machine> AddressSpace<'_, M> {
+impl<M: Machine> Walker<'_, '_, M> {
     /// What an access at the address is translated to, as the MMU of a CPU that runs the space would: for an
     /// emulator of instructions. Where `note` says so, it sets the accessed and dirty bits that the access
     /// sets. (Linux: `kvm_translate_gpa`, `FNAME(walk_addr)`.)
@@ -24,7 +24,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// # Panics
     /// If the read section is one of another system.
     pub fn translate_access(
-        &self,
+        self,
         addr: VirtAddr,
         access: Access,
         note: NoteUse,
@@ -51,7 +51,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// # Panics
     /// If the section is one of another system.
     pub fn translate_in_handler(
-        &self,
+        self,
         addr: VirtAddr,
         section: &HandlerSection<'_, M::Cpu>,
     ) -> Result<StaleTranslation, NoTranslation> {
@@ -73,7 +73,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// # Panics
     /// If the section is one of another system.
     pub fn find_frame_in_handler(
-        &self,
+        self,
         pfn: Pfn,
         range: VpnRange,
         most: u64,

@@ -1,7 +1,7 @@
 //! Call chains of the program that a CPU runs, read in a handler: for profilers.
 
 use crate::machine::Machine;
-use crate::space::AddressSpace;
+use super::Walker;
 use crate::sync::HandlerSection;
 use crate::table::NotRead;
 use crate::units::VirtAddr;
@@ -27,14 +27,14 @@ impl FrameRecord {
 
 /// The return addresses of a program's calls, innermost first. Each is read when it is asked for.
 pub struct CallChain<'a, 'v, M: Machine> {
-    space: &'a AddressSpace<'v, M>,
+    walker: Walker<'a, 'v, M>,
     section: &'a HandlerSection<'a, M::Cpu>,
     record: FrameRecord,
     frame_pointer: Option<VirtAddr>,
     left: usize,
 }
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+impl<'s, 'v, M: Machine> Walker<'s, 'v, M> {
     /// The 8 bytes at the address, as the program that this CPU runs in this space would load them. Makes no
     /// page present.
     ///
@@ -52,7 +52,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// # Panics
     /// If the section is one of another system.
     pub fn read_word_in_handler(
-        &self,
+        self,
         addr: VirtAddr,
         section: &HandlerSection<'_, M::Cpu>,
     ) -> Result<u64, NotRead> {
@@ -67,20 +67,23 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// ([`read_word_in_handler`](Self::read_word_in_handler), in all that it says), where the next frame does
     /// not lie above the last, and at a return address of 0. (Linux: `perf_callchain_user`.)
     pub fn call_chain<'a>(
-        &'a self,
+        self,
         frame_pointer: VirtAddr,
         record: FrameRecord,
         most: usize,
         section: &'a HandlerSection<'a, M::Cpu>,
-    ) -> CallChain<'a, 'v, M> {
-        CallChain { space: self, section, record, frame_pointer: Some(frame_pointer), left: most }
+    ) -> CallChain<'a, 'v, M>
+    where
+        's: 'a,
+    {
+        CallChain { walker: self, section, record, frame_pointer: Some(frame_pointer), left: most }
     }
 }
 
 impl<M: Machine> CallChain<'_, '_, M> {
     fn word(&self, frame_pointer: VirtAddr, offset: i64) -> Option<u64> {
         let addr = VirtAddr(frame_pointer.0.checked_add_signed(offset)?);
-        self.space.read_word_in_handler(addr, self.section).ok()
+        self.walker.read_word_in_handler(addr, self.section).ok()
     }
 }
 

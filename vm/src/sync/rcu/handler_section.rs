@@ -30,7 +30,7 @@
 //! use interleaf::{machine::*, space::*, table::*, units::*};
 //! fn lock_in_handler<M: Machine>(space: &AddressSpace<'_, M>, page: Vpn) {
 //!     let section = space.vm().read_in_handler();
-//!     walk(space.page_table(), page, Level::Pte, &section).table.lock();
+//!     walk(space.inspect().page_table(), page, Level::Pte, &section).table.lock();
 //! }
 //! ```
 

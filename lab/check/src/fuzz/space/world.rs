@@ -178,7 +178,7 @@ impl<'s, 'v, C: Flavour, F: Format> World<'_, 's, 'v, C, F> {
     pub fn mappings(&self) -> Vec<Vec<VmaAttributes>> {
         let mappings = |space: Handle<'_, '_, C, F>| {
             let mut list = Vec::new();
-            space.each_vma(|vma| list.push(*vma));
+            space.inspect().each_vma(|vma| list.push(*vma));
             list
         };
         self.spaces().map(|(_, space)| mappings(space)).collect()
@@ -229,8 +229,8 @@ impl<'s, 'v, C: Flavour, F: Format> World<'_, 's, 'v, C, F> {
             }
             Operation::Look { addr, len, request } => {
                 let at = VirtAddr(*addr);
-                let looked = (space.vma_at(at).is_some(), space.is_any_mapped(at, *len));
-                let _ = (space.resident_frame(Vpn(addr / PAGE)), space.choose_place(request));
+                let looked = (space.inspect().vma_at(at).is_some(), space.inspect().is_any_mapped(at, *len));
+                let _ = (space.inspect().resident_frame(Vpn(addr / PAGE)), space.choose_place(request));
                 StepResult::Done(u64::from(looked.0) + 2 * u64::from(looked.1))
             }
         }
@@ -243,7 +243,7 @@ impl<'s, 'v, C: Flavour, F: Format> World<'_, 's, 'v, C, F> {
             return Some((addr, *request));
         };
         let mut shared = Vec::new();
-        self.space(other).each_vma(|vma| {
+        self.space(other).inspect().each_vma(|vma| {
             if !vma.is_anonymous() {
                 shared.push(vma.range);
             }

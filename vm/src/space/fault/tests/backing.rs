@@ -64,7 +64,7 @@ fn a_fault_ends_where_a_frame_has_the_most_references() {
         space.map(&MapRequest { sharing: Sharing::Shared, ..request }).unwrap();
         let fault = Fault { addr: BASE, access: Access::Read };
         space.fault(fault).unwrap();
-        let (frame, _) = space.resident_frame(BASE.vpn()).unwrap();
+        let (frame, _) = space.inspect().resident_frame(BASE.vpn()).unwrap();
         space.advise(BASE, PAGE, Advice::DontNeed).unwrap();
         let memory = space.vm.memory();
         let mut references: Vec<_> = core::iter::from_fn(|| memory.try_get(frame)).collect();

@@ -17,8 +17,8 @@ fn a_first_copy_takes_the_identity_of_a_neighbour_with_other_rights() {
         for page in [start, start.add(1), start.add(2)] {
             space.fault(Fault { addr: page.addr(), access: Access::Write }).unwrap();
         }
-        assert_eq!(space.nr_mappings(), 3);
+        assert_eq!(space.inspect().nr_mappings(), 3);
         space.protect(start.add(1).addr(), PAGE, READ_WRITE).unwrap();
-        assert_eq!(space.nr_mappings(), 1, "all have one identity");
+        assert_eq!(space.inspect().nr_mappings(), 1, "all have one identity");
     });
 }

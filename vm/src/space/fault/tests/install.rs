@@ -45,7 +45,7 @@ fn a_load_that_gets_rights_back_leaves_the_page_dirty() {
         let addr = space.map(&MapRequest::anonymous(PAGE)).unwrap();
         space.fault(Fault { addr, access: Access::Write }).unwrap();
         let page = addr.vpn();
-        let rights = space.vma_at(addr).unwrap().rights();
+        let rights = space.inspect().vma_at(addr).unwrap().rights();
         let reading = space.vm.rcu.read();
         let found = walk(&space.entries.table, page, Level::Pte, &reading);
         let Entry::Leaf(before) = found.entry() else { panic!("{:?}", found.entry()) };

@@ -29,7 +29,7 @@ fn state(space: &TestSpace<'_>, frame: Pfn) -> FrameState {
 }
 
 fn frame(space: &TestSpace<'_>, page: Vpn) -> Pfn {
-    space.resident_frame(page).unwrap().0
+    space.inspect().resident_frame(page).unwrap().0
 }
 
 fn is_discardable(space: &TestSpace<'_>, page: Vpn) -> bool {
@@ -64,7 +64,7 @@ fn an_unknown_marker_is_neither_waited_for_nor_replaced() {
         set(space, start, Level::Pte, Entry::Marker(Marker::Unknown));
         let fault = Fault { addr: start.addr(), access: Access::Write };
         assert_eq!(space.fault(fault), Err(FaultError::NotSupported));
-        assert_eq!(space.resident_frame(start), None);
+        assert_eq!(space.inspect().resident_frame(start), None);
         set(space, start, Level::Pte, Entry::Absent);
         touch(space, start);
     });
@@ -82,7 +82,7 @@ fn memory_that_may_be_discarded_is_kept_once_it_is_written_again() {
         space.advise(start, PAGE, Advice::Free).unwrap();
         assert!(is_discardable(space, page) && state(space, pfn).is_lazyfree());
         // The hardware's walker notes a store.
-        let rights = space.vma_at(start).unwrap().rights();
+        let rights = space.inspect().vma_at(start).unwrap().rights();
         let word = Leaf { kind: LeafKind::OWNED, ..Leaf::new(pfn, rights).used(true) };
         set(space, page, Level::Pte, Entry::Leaf(word));
         assert!(!is_discardable(space, page));

@@ -62,7 +62,7 @@ fn it_maps_the_page_to_read_and_never_to_write() {
         let Entry::Leaf(leaf) = entry(space, 1) else { panic!("{:?}", entry(space, 1)) };
         assert_eq!((leaf.rights, leaf.owned()), (Rights::READ | Rights::USER, false));
         assert_eq!(entry(space, 0), Entry::Leaf(leaf), "as the long way maps it");
-        assert_eq!(space.resident().huge_zero_pages, 2);
+        assert_eq!(space.inspect().resident().huge_zero_pages, 2);
     });
 }
 

@@ -26,7 +26,7 @@ fn explore(before: fn(&TestSpace), cpus: [Program; 2], after: fn(&TestSpace)) ->
 
 /// The frame that the page has.
 fn frame_of(space: &TestSpace, page: Vpn) -> Option<Pfn> {
-    let found = translate(space.page_table(), page, &space.vm().read()).ok()?;
+    let found = translate(space.inspect().page_table(), page, &space.vm().read()).ok()?;
     Some(found.pfn)
 }
 
@@ -185,7 +185,7 @@ fn loom_a_collapse_against_munmap_of_a_page_of_it() {
     };
     explore(filled, [collapse_or_not, unmap_start], |space| {
         assert_eq!([START, LAST].map(|page| byte_at(space, page)), [None, Some(1)]);
-        assert_eq!(space.nr_mappings(), 1);
+        assert_eq!(space.inspect().nr_mappings(), 1);
     });
 }
 

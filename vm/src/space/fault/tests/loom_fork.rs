@@ -270,7 +270,7 @@ fn loom_a_fork_against_an_unmap_by_the_parent() {
             drop(running);
         });
         let child = fork(space);
-        let is_mapped = child.is_any_mapped(X.addr(), PAGE);
+        let is_mapped = child.inspect().is_any_mapped(X.addr(), PAGE);
         let contents = || [X, Y].map(|page| byte(machine, &child, page));
         assert_eq!(contents(), [if is_mapped { OLD } else { 0 }, OLD]);
         unmapper.join().unwrap();

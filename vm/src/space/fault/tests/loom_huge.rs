@@ -36,7 +36,7 @@ fn huge(space: &TestSpace) {
 
 fn leaf_of(space: &TestSpace, page: Vpn) -> Option<(Leaf, Level)> {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), page, Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), page, Level::Pte, &reading);
     match found.entry() {
         Entry::Leaf(leaf) => Some((leaf, found.table.level())),
         Entry::Absent => None,

@@ -52,7 +52,7 @@ fn huge(space: &TestSpace) {
 
 fn leaf_of(space: &TestSpace, page: Vpn) -> Option<(Leaf, Level)> {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), page, Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), page, Level::Pte, &reading);
     match found.entry() {
         Entry::Leaf(leaf) => Some((leaf, found.table.level())),
         Entry::Absent => None,
@@ -69,7 +69,7 @@ fn shown(space: &TestSpace, page: Vpn) -> Option<Pfn> {
 fn recount(spaces: &[&TestSpace]) {
     let memory = spaces[0].vm().memory();
     let state = |frame: Pfn| memory.meta(frame).unwrap().state();
-    let found = |page| spaces.iter().find_map(|space| Some(space.resident_frame(page)?.0));
+    let found = |page| spaces.iter().find_map(|space| Some(space.inspect().resident_frame(page)?.0));
     let is_whole = |frame: &Pfn| state(*frame).order() == Order::HUGE;
     let pages = [START, START.add(1), LAST, ALIAS, ALIAS.add(1)];
     let frames: Vec<Pfn> = match found(START).filter(is_whole) {
@@ -243,7 +243,7 @@ fn explore_two(cpus: Two) -> [usize; 2] {
                     drop(running);
                     let (found, child) = other.join().unwrap();
                     recount(&[space, &child]);
-                    let frames = [space.resident_frame(START), child.resident_frame(START)];
+                    let frames = [space.inspect().resident_frame(START), child.inspect().resident_frame(START)];
                     assert!(frames[0].is_none() || frames[1].is_none() || frames[0] == frames[1]);
                     drop(child);
                     recount(&[space]);

@@ -53,7 +53,7 @@ fn touched(space: &TestSpace) {
 
 fn entry(space: &TestSpace) -> Entry {
     let reading = space.vm().read();
-    walk(space.page_table(), START, Level::Pte, &reading).entry()
+    walk(space.inspect().page_table(), START, Level::Pte, &reading).entry()
 }
 
 fn store_to_start(machine: &'static Tests, space: &'static TestSpace) -> bool {

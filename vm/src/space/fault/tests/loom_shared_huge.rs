@@ -51,7 +51,7 @@ fn explore(preemptions: usize, body: Body) -> [usize; 2] {
                     drop(running);
                     machine.run_as(0);
                     [X, Y].iter().for_each(|&page| {
-                        machine.write(space.resident_frame(page).unwrap().0, 0, &[OLD]);
+                        machine.write(space.inspect().resident_frame(page).unwrap().0, 0, &[OLD]);
                     });
                     let child = fork(space);
                     assert!(is_huge(space) && is_huge(&child));
@@ -72,12 +72,12 @@ fn explore(preemptions: usize, body: Body) -> [usize; 2] {
 
 fn is_huge(space: &TestSpace) -> bool {
     let reading = space.vm().read();
-    walk(space.page_table(), X, Level::Pte, &reading).table.level() == Level::Pmd
+    walk(space.inspect().page_table(), X, Level::Pte, &reading).table.level() == Level::Pmd
 }
 
 /// The byte of a page, also in a huge one.
 fn held(machine: &Tests, space: &TestSpace, page: Vpn) -> Option<u8> {
-    let (pfn, _) = space.resident_frame(page)?;
+    let (pfn, _) = space.inspect().resident_frame(page)?;
     let mut byte = [0];
     machine.read(pfn, 0, &mut byte);
     Some(byte[0])

@@ -34,7 +34,7 @@ fn mapped(space: &TestSpace) {
 
 fn leaf_of(space: &TestSpace, page: Vpn) -> Option<Leaf> {
     let reading = space.vm().read();
-    match walk(space.page_table(), page, Level::Pte, &reading).entry() {
+    match walk(space.inspect().page_table(), page, Level::Pte, &reading).entry() {
         Entry::Leaf(leaf) => Some(leaf),
         Entry::Absent => None,
         other => panic!("{other:?} was left"),

@@ -23,7 +23,7 @@ fn scan_beside(machine: &'static Tests, space: &'static TestSpace, page: Vpn) ->
         machine.run_as(1);
         let reading = space.vm.rcu.read();
         let range = VpnRange::new(page, page.add(1));
-        space.scan_accessed(range, &reading, |_, leaf| assert!(leaf.accessed)).accessed == 1
+        space.walker().scan_accessed(range, &reading, |_, leaf| assert!(leaf.accessed)).accessed == 1
     })
 }
 
@@ -140,7 +140,7 @@ fn loom_two_scans_of_one_page() {
     assert_both(explore_fork(|machine, space| {
         let scan = scan_beside(machine, space, X);
         let reading = space.vm.rcu.read();
-        let mine = space.scan_accessed(VpnRange::new(X, X.add(1)), &reading, |_, _| ()).accessed;
+        let mine = space.walker().scan_accessed(VpnRange::new(X, X.add(1)), &reading, |_, _| ()).accessed;
         drop(reading);
         let theirs = scan.join().unwrap();
         assert_eq!(mine + u64::from(theirs), 1, "a use is counted twice, or lost");
@@ -156,7 +156,7 @@ fn loom_a_scan_against_hardware_that_marks_the_entry() {
         clean(space);
         let scan = scan_beside(machine, space, X);
         let reading = space.vm.rcu.read();
-        let stored = space.translate_access(X.addr(), Access::Write, NoteUse::AsHardware, &reading).is_ok();
+        let stored = space.walker().translate_access(X.addr(), Access::Write, NoteUse::AsHardware, &reading).is_ok();
         drop(reading);
         let is_counted = scan.join().unwrap();
         let leaf = leaf_of(space, X).unwrap();

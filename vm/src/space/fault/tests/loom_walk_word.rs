@@ -27,7 +27,7 @@ fn loom_a_word_against_a_frame_that_is_freed_and_used_elsewhere() {
         });
         let read = [(); 2].map(|()| {
             let section = space.vm.read_in_handler();
-            let read = space.read_word_in_handler(X.addr(), &section);
+            let read = space.walker().read_word_in_handler(X.addr(), &section);
             drop(section);
             TestCpu::take_interrupt();
             read
@@ -53,7 +53,7 @@ fn loom_a_word_against_unmap() {
             machine.run_as(1);
             let running = space.activate(None);
             let section = space.vm.read_in_handler();
-            let read = space.read_word_in_handler(Y.addr(), &section);
+            let read = space.walker().read_word_in_handler(Y.addr(), &section);
             drop(section);
             drop(running);
             read

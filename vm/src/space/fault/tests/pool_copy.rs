@@ -23,7 +23,7 @@ fn a_copy_of_one_page_of_the_pool_is_not_installed_over_another() {
         for page in [0, 1] {
             space.fault(store(page)).unwrap();
         }
-        let frame = |page| space.resident_frame(store(page).addr.vpn()).unwrap().0;
+        let frame = |page| space.inspect().resident_frame(store(page).addr.vpn()).unwrap().0;
         let before = [frame(0), frame(1)];
         let child = space.fork().unwrap();
         let mut prepared = Prepared::new(&vm);
@@ -56,12 +56,12 @@ fn a_store_ends_where_the_page_has_the_most_references() {
         let store = Fault { addr, access: Access::Write };
         space.fault(store).unwrap();
         let child = space.fork().unwrap();
-        let (head, _) = space.resident_frame(addr.vpn()).unwrap();
+        let (head, _) = space.inspect().resident_frame(addr.vpn()).unwrap();
         let references: Vec<_> = core::iter::from_fn(|| vm.memory().try_get(head)).collect();
         assert_eq!(child.fault(store).map(drop), Err(FaultError::NoMemory));
         drop(references);
         child.fault(store).unwrap();
-        assert_ne!(child.resident_frame(addr.vpn()).unwrap().0, head);
+        assert_ne!(child.inspect().resident_frame(addr.vpn()).unwrap().0, head);
         drop((child, space));
     }
     vm.trim();

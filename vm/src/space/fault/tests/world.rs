@@ -180,7 +180,7 @@ pub(super) fn one_execution<F: Format>(
         let write = move || {
             machine.run_as(0);
             (case.writer)(space);
-            let stays = space.is_any_mapped(case.page.addr(), PAGE);
+            let stays = space.inspect().is_any_mapped(case.page.addr(), PAGE);
             if !stays {
                 assert_forgotten(space, case.page);
             }

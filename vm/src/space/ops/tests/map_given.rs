@@ -60,7 +60,7 @@ fn map(space: &TestSpace<'_>, page: u64, pages: u64, first: u64) {
 /// The leaf that maps the page, and the pages that it covers.
 fn leaf(space: &TestSpace<'_>, page: u64) -> Option<(Leaf, u64)> {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), Vpn(page), Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), Vpn(page), Level::Pte, &reading);
     match found.entry() {
         Entry::Leaf(leaf) => Some((leaf, found.table.level().entry_pages())),
         Entry::Absent => None,
@@ -95,7 +95,7 @@ fn the_largest_leaves_that_fit_map_the_frames() {
         for page in [0, 1, 2, HUGE, GIANT - 1, GIANT, GIANT * 2 - 1] {
             let (at, frame) = (BASE + 510 + page, FIRST + 510 + page);
             assert_eq!(shown(&space, at), Some((frame, USER_RW)));
-            assert_eq!(space.resident_frame(Vpn(at)), Some((Pfn(frame), true)));
+            assert_eq!(space.inspect().resident_frame(Vpn(at)), Some((Pfn(frame), true)));
         }
         space.map_given(&request(BASE + 4 * GIANT, HUGE), &given(), Pfn(FIRST), PageSize::Base).unwrap();
         assert_eq!(sizes(&space, BASE + 4 * GIANT, BASE + 4 * GIANT + HUGE).len() as u64, HUGE);
@@ -114,7 +114,7 @@ fn a_place_is_chosen_where_huge_leaves_fit() {
             let start = space.map_given(&anywhere, &given(), Pfn(first), largest).unwrap().vpn().0;
             assert_eq!(sizes(&space, start, start + pages).len() as u64, leaves);
             assert_eq!(shown(&space, start), Some((first, USER_RW)));
-            assert_eq!(space.vma_at(at(start)).unwrap().range.len(), pages);
+            assert_eq!(space.inspect().vma_at(at(start)).unwrap().range.len(), pages);
         }
         let here = MapRequest { place: Place::Hint(at(BASE)), ..request(0, HUGE) };
         assert_eq!(space.map_given(&here, &given(), Pfn(FIRST), PageSize::Huge), Ok(at(BASE)));
@@ -209,7 +209,7 @@ fn what_linux_refuses_for_frames_of_others_is_refused() {
         assert_eq!(space.map_shared(&space, at(BASE), &again), Err(Error::Invalid));
         assert_eq!(leaf(&space, BASE).map(|(_, covers)| covers), Some(HUGE), "untouched");
         map(&space, BASE + HUGE, HUGE, FIRST + HUGE);
-        assert_eq!(space.nr_mappings(), 2, "not merged");
+        assert_eq!(space.inspect().nr_mappings(), 2, "not merged");
     });
 }
 
@@ -256,7 +256,7 @@ fn compare(space: &TestSpace<'_>, model: &Model, what: &str) {
     for page in BASE..BASE + ARENA {
         assert_eq!(shown(space, page), model.get(&page).copied(), "page {} after {what}", page - BASE);
     }
-    space.check_index().unwrap();
+    space.inspect().check_index().unwrap();
 }
 
 /// Does one random operation to the space and the model. Returns its name.
@@ -334,7 +334,7 @@ fn a_lack_of_memory_changes_nothing() {
                     // The last: where a mapping is refused after some of its leaves were there.
                     let refused = [0, 4 * HUGE, 5 * HUGE].map(|page| shown(space, BASE + 3 * GIANT + page));
                     let kept = (sizes(space, BASE, BASE + 2 * GIANT), shown(space, BASE + 3));
-                    (kept, space.nr_mappings(), refused)
+                    (kept, space.inspect().nr_mappings(), refused)
                 };
                 let before = state(&space);
                 vm.memory().plan_mishap(nth);

@@ -48,7 +48,7 @@ fn set(space: &TestSpace<'_>, addr: VirtAddr, len_bytes: u64, request: PolicyReq
 /// The policies of all mappings.
 fn policies(space: &TestSpace<'_>) -> Vec<Policy> {
     let mut all = Vec::new();
-    space.each_vma(|attributes: &VmaAttributes| all.push(attributes.policy));
+    space.inspect().each_vma(|attributes: &VmaAttributes| all.push(attributes.policy));
     all
 }
 
@@ -57,7 +57,7 @@ fn nodes(space: &TestSpace<'_>, base: VirtAddr, pages: u64) -> Vec<u32> {
     let node = |page| {
         let addr = VirtAddr(base.0 + page * PAGE_SIZE as u64);
         space.fault(Fault { addr, access: Access::Write }).unwrap();
-        space.vm().memory().node_of(space.resident_frame(addr.vpn()).unwrap().0).0
+        space.vm().memory().node_of(space.inspect().resident_frame(addr.vpn()).unwrap().0).0
     };
     (0..pages).map(node).collect()
 }
@@ -118,7 +118,7 @@ fn a_policy_cuts_mappings_and_the_same_policy_joins_them_again() {
         let mappings = || {
             let mut all = Vec::new();
             space
-                .each_vma(|attributes: &VmaAttributes| all.push((attributes.range.len(), attributes.policy)));
+                .inspect().each_vma(|attributes: &VmaAttributes| all.push((attributes.range.len(), attributes.policy)));
             all
         };
         let bound = bind(1).resolve(space.vm().populated_nodes()).unwrap();
@@ -260,7 +260,7 @@ fn a_policy_for_several_mappings_is_refused_as_a_whole() {
             space.protect(VirtAddr(base.0 + 3 * page), 3 * page, VmaFlags::READ).unwrap();
             let mappings = || {
                 let mut all = Vec::new();
-                space.each_vma(|attributes: &VmaAttributes| all.push(*attributes));
+                space.inspect().each_vma(|attributes: &VmaAttributes| all.push(*attributes));
                 all
             };
             let before = mappings();

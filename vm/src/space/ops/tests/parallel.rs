@@ -62,7 +62,7 @@ pub(super) fn with_helpers_and(policy: HugePolicy, frames: u64, f: impl FnOnce(&
 /// The frames of the pages from `start` on.
 fn frames_of(space: &TestSpace<'_>, start: VirtAddr) -> HashSet<crate::units::Pfn> {
     let page = |page| Vpn(start.vpn().0 + page);
-    (0..PAGES).filter_map(|at| space.resident_frame(page(at))).map(|(pfn, ..)| pfn).collect()
+    (0..PAGES).filter_map(|at| space.inspect().resident_frame(page(at))).map(|(pfn, ..)| pfn).collect()
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_huge_page_is_zero_whoever_has_zeroed_its_parts() {
             }
             assert_eq!(space.vm().totals().get(Counter::ThpFaultAlloc), 4 * round);
             for page in 0..4 * HUGE {
-                let (pfn, _) = space.resident_frame(Vpn(start.vpn().0 + page)).unwrap();
+                let (pfn, _) = space.inspect().resident_frame(Vpn(start.vpn().0 + page)).unwrap();
                 let mut bytes = [0xff; 4096];
                 machine.read(pfn, 0, &mut bytes);
                 assert!(bytes == [0; 4096], "page {page} of round {round}");

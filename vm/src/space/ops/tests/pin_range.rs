@@ -64,11 +64,11 @@ fn all_pages_of_a_large_range_are_pinned_and_keep_their_frames() {
         assert_eq!(frames.iter().collect::<HashSet<_>>().len() as u64, PAGES, "a frame for each page");
         for (page, &pfn) in (FIRST..).zip(&frames) {
             assert_eq!(
-                space.resident_frame(Vpn(page)).map(|(pfn, ..)| pfn),
+                space.inspect().resident_frame(Vpn(page)).map(|(pfn, ..)| pfn),
                 Some(pfn),
                 "in the pages' order"
             );
-            assert_ne!(child.resident_frame(Vpn(page)).map(|(pfn, ..)| pfn), Some(pfn), "shared by a fork");
+            assert_ne!(child.inspect().resident_frame(Vpn(page)).map(|(pfn, ..)| pfn), Some(pfn), "shared by a fork");
         }
         // Once more, now that all pages are there.
         let again = space.pin_range(at(FIRST), Access::Read, &limit, slots()).unwrap();

@@ -60,13 +60,13 @@ fn write(space: &TestSpace<'_>, addr: VirtAddr) {
 
 fn mappings(space: &TestSpace<'_>) -> Vec<VmaAttributes> {
     let mut all = Vec::new();
-    space.each_vma(|attributes| all.push(*attributes));
+    space.inspect().each_vma(|attributes| all.push(*attributes));
     all
 }
 
 /// Gives the mapping at `addr` flags that no call gives it.
 fn set_flags(space: &TestSpace<'_>, addr: VirtAddr, flags: VmaFlags) {
-    let attributes = space.vma_at(addr).unwrap();
+    let attributes = space.inspect().vma_at(addr).unwrap();
     let guard = space.write(attributes.range);
     let edit = VmaEdit::new(space, &guard);
     let changed = edit.at(addr.vpn()).unwrap().with_flags(flags);
@@ -130,7 +130,7 @@ fn locked_memory_is_not_dropped() {
     with_space(100, |space| {
         map(space, 0, 4);
         (0..4).for_each(|nr| write(space, page(nr)));
-        let flags = space.vma_at(page(0)).unwrap().flags;
+        let flags = space.inspect().vma_at(page(0)).unwrap().flags;
         set_flags(space, page(0), flags | VmaFlags::LOCKED);
         let frame = leaf(space, page(1).vpn());
         for advice in [Advice::DontNeed, Advice::Free, Advice::Cold] {
@@ -182,7 +182,7 @@ fn a_change_that_is_refused_at_its_second_split_keeps_the_first() {
             with_space(most, |space| {
                 map(space, 0, 4);
                 write(space, page(0));
-                let flags = space.vma_at(page(0)).unwrap().flags;
+                let flags = space.inspect().vma_at(page(0)).unwrap().flags;
                 assert_eq!(call(space), if most == 3 { Ok(()) } else { Err(error) });
                 assert_eq!((mappings(space).len(), ranges(space)[0].clone()), (most, left));
                 let unchanged = mappings(space).iter().all(|vma| vma.flags == flags);
@@ -207,7 +207,7 @@ fn mappings_before_one_that_may_not_be_split_have_changed() {
         let advise = |advice| space.advise(page(0), 4 * PAGE, Advice::Flag(advice));
         assert_eq!(advise(FlagAdvice::DontDump), Err(Error::Again));
         assert_eq!(ranges(space), [0..1, 1..5, 7..8, 9..10]);
-        let has = |nr| space.vma_at(page(nr)).unwrap().flags.contains(VmaFlags::DONT_DUMP);
+        let has = |nr| space.inspect().vma_at(page(nr)).unwrap().flags.contains(VmaFlags::DONT_DUMP);
         assert!(has(0) && !has(1));
     });
 }
@@ -274,7 +274,7 @@ fn contents_before_a_locked_part_are_dropped() {
         space.protect(page(2), PAGE, VmaFlags::READ).unwrap();
         space.protect(page(2), PAGE, VmaFlags::READ | VmaFlags::WRITE).unwrap();
         map(space, 8, 2);
-        let flags = space.vma_at(page(8)).unwrap().flags;
+        let flags = space.inspect().vma_at(page(8)).unwrap().flags;
         set_flags(space, page(8), flags | VmaFlags::LOCKED);
         let present = || [0, 1, 8, 9].map(|nr| leaf(space, page(nr).vpn()).is_some());
         [0, 1, 8, 9].iter().for_each(|&nr| write(space, page(nr)));

@@ -39,7 +39,7 @@ fn map_all(space: &TestSpace<'_>) {
 
 fn entry(space: &TestSpace<'_>, page: u64) -> Entry {
     let reading = space.vm().read();
-    walk(space.page_table(), Vpn(page), Level::Pte, &reading).entry()
+    walk(space.inspect().page_table(), Vpn(page), Level::Pte, &reading).entry()
 }
 
 /// Pages of the range that have an entry.
@@ -52,7 +52,7 @@ fn beside() -> impl Iterator<Item = u64> {
 }
 
 fn assert_beside_is_there(space: &TestSpace<'_>) {
-    assert!(beside().all(|page| space.resident_frame(Vpn(page)).is_some()), "a page beside the range went");
+    assert!(beside().all(|page| space.inspect().resident_frame(Vpn(page)).is_some()), "a page beside the range went");
 }
 
 fn flushes(space: &TestSpace<'_>) -> u64 {
@@ -83,7 +83,7 @@ fn munmap_of_a_large_range_clears_all_of_it_with_one_flush() {
         map_all(space);
         cleared_with_one_flush(space, unmap);
         assert_beside_is_there(space);
-        assert!(!space.is_any_mapped(at(FIRST), PAGES * PAGE));
+        assert!(!space.inspect().is_any_mapped(at(FIRST), PAGES * PAGE));
     });
 }
 
@@ -105,7 +105,7 @@ fn a_large_range_of_shared_frames_is_cleared_with_one_flush_and_the_child_keeps_
         with_helpers(1 << 14, |space| {
             map_all(space);
             let child = space.fork().unwrap();
-            let frame = |page| child.resident_frame(Vpn(page)).map(|(pfn, ..)| pfn);
+            let frame = |page| child.inspect().resident_frame(Vpn(page)).map(|(pfn, ..)| pfn);
             let before: Vec<_> = (FIRST..FIRST + PAGES).map(frame).collect();
             cleared_with_one_flush(space, clear);
             assert_beside_is_there(space);

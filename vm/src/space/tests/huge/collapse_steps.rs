@@ -14,7 +14,7 @@ fn with_table<R>(
     edit: impl FnOnce(&mut crate::table::LockedTable<'_, TestMachine>) -> R,
 ) -> R {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), Vpn(BASE), Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), Vpn(BASE), Level::Pte, &reading);
     edit(&mut found.table.lock().unwrap())
 }
 
@@ -25,7 +25,7 @@ fn copy_some<const N: usize>(
     folio: &mut PartialFolio<'_, TestMachine>,
 ) {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), Vpn(BASE), Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), Vpn(BASE), Level::Pte, &reading);
     let frames = found.table.lock().unwrap().shared_frames::<N>(from, folio).unwrap();
     frames.iter().flatten().for_each(|(slot, frame)| folio.copy_part(*slot, frame));
 }
@@ -94,7 +94,7 @@ fn a_store_to_a_page_that_is_being_copied_has_a_frame_of_its_own() {
         let mut from = 0;
         let [held, none] = {
             let reading = space.vm().read();
-            let found = walk(space.page_table(), Vpn(BASE), Level::Pte, &reading);
+            let found = walk(space.inspect().page_table(), Vpn(BASE), Level::Pte, &reading);
             let [held] = found.table.lock().unwrap().shared_frames::<1>(&mut from, &folio).unwrap();
             let [next, none] = found.table.lock().unwrap().shared_frames::<2>(&mut from, &folio).unwrap();
             assert_eq!(next.map(|(slot, _)| slot), Some(4), "which is not held any more");
@@ -160,7 +160,7 @@ fn the_huge_page_is_installed_after_the_flush_of_what_it_replaces() {
         let region = pages(0, HUGE);
         let (birth, bits) = (space.node.birth(region.start), LeafBits::new(Rights::READ | Rights::USER));
         let reading = vm.read();
-        let found = walk(space.page_table(), region.start, Level::Pmd, &reading);
+        let found = walk(space.inspect().page_table(), region.start, Level::Pmd, &reading);
         let mut parent = found.table.lock().unwrap();
         let child = found.table.child(found.slot, &reading).unwrap().lock_below(&parent).unwrap();
         let flush = || {

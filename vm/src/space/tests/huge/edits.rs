@@ -101,7 +101,7 @@ fn marking_a_whole_huge_page_free_keeps_it_and_a_split_keeps_the_mark() {
         space.advise(at(0), 2 * HUGE * PAGE, Advice::Free).unwrap();
         assert!(is_huge(&space, 0) && !leaf(&space, 0).unwrap().0.dirty);
         let is_free = |page| {
-            let (pfn, _) = space.resident_frame(Vpn(BASE + page)).unwrap();
+            let (pfn, _) = space.inspect().resident_frame(Vpn(BASE + page)).unwrap();
             vm.memory().meta(pfn).unwrap().state().is_lazyfree()
         };
         assert!(is_free(0) && is_free(HUGE));
@@ -150,7 +150,7 @@ fn a_pin_splits_and_the_page_keeps_its_frame() {
     with_space(|vm, space| {
         filled(&space);
         let limit = Limit::new(10);
-        let before = space.resident_frame(Vpn(BASE + 9)).unwrap().0;
+        let before = space.inspect().resident_frame(Vpn(BASE + 9)).unwrap().0;
         let fast = |page| {
             let reading = vm.read();
             space.try_pin_fast(at(page), Access::Read, &limit, slots(1), &reading).err()
@@ -161,10 +161,10 @@ fn a_pin_splits_and_the_page_keeps_its_frame() {
         assert_eq!(pfns, [before, Pfn(before.0 + 1)]);
         assert_eq!((counted(vm, THP), fast(10)), ([2, 0, 1, 1], None));
         store(&space, 9, 77);
-        assert_eq!(space.resident_frame(Vpn(BASE + 9)).unwrap().0, before);
+        assert_eq!(space.inspect().resident_frame(Vpn(BASE + 9)).unwrap().0, before);
         let child = space.fork().unwrap();
         assert_eq!((peek(&child, 9), peek(&child, 12)), (Some(77), Some(12)));
-        assert_ne!(child.resident_frame(Vpn(BASE + 9)).unwrap().0, before, "pinned: copied");
+        assert_ne!(child.inspect().resident_frame(Vpn(BASE + 9)).unwrap().0, before, "pinned: copied");
         drop(pins);
     });
 }
@@ -195,7 +195,7 @@ fn advice_that_splits_a_mapping_splits_no_huge_page() {
     with_space(|vm, space| {
         filled(&space);
         space.advise(at(7), 9 * PAGE, Advice::Flag(FlagAdvice::DontDump)).unwrap();
-        assert_eq!((space.nr_mappings(), counted(vm, THP)), (3, [2, 0, 0, 2]));
+        assert_eq!((space.inspect().nr_mappings(), counted(vm, THP)), (3, [2, 0, 0, 2]));
         assert_kept(&space, 0..0);
         // Contents are discarded mapping by mapping, so this one is split.
         space.advise(at(0), HUGE * PAGE, Advice::DontNeed).unwrap();
@@ -214,7 +214,7 @@ fn the_heap_shrinks_through_a_huge_page() {
         let end = Vpn(first + HUGE).addr();
         assert_eq!(space.brk(end), end);
         space.fault(Fault { addr: Vpn(first).addr(), access: Access::Write }).unwrap();
-        let is_resident = |page| space.resident_frame(Vpn(first + page)).is_some();
+        let is_resident = |page| space.inspect().resident_frame(Vpn(first + page)).is_some();
         assert!(is_resident(HUGE - 1));
         let lower = Vpn(first + 5).addr();
         assert_eq!(space.brk(lower), lower);
@@ -261,7 +261,7 @@ fn no_mapping_is_beside_its_huge_page() {
     with_space(|_, space| {
         filled(&space);
         space.unmap(at(0), 2 * HUGE * PAGE).unwrap();
-        assert!(!space.is_any_mapped(at(0), 2 * HUGE * PAGE));
+        assert!(!space.inspect().is_any_mapped(at(0), 2 * HUGE * PAGE));
         assert_eq!(pages(0, 2 * HUGE).len(), 2 * HUGE);
     });
 }
@@ -281,7 +281,7 @@ fn advice_for_a_part_says_nothing_of_a_huge_page_that_came_later() {
         fault(&space, HUGE, Access::Read);
         map(&space, 0, HUGE);
         let reading = vm.read();
-        let found = walk(space.page_table(), Vpn(BASE), Level::Pmd, &reading);
+        let found = walk(space.inspect().page_table(), Vpn(BASE), Level::Pmd, &reading);
         assert_eq!((found.table.level(), found.entry()), (Level::Pmd, Entry::Absent));
         let bits = crate::table::LeafBits::new(Rights::READ | Rights::WRITE | Rights::USER).used(true);
         found.table.lock().unwrap().install(found.slot, folio.into_mapped(), bits);
@@ -305,7 +305,7 @@ fn a_handler_reads_a_word_of_each_page_of_a_huge_page() {
         filled(&space);
         let running = space.activate(None);
         for page in [0, 1, 77, HUGE - 1, HUGE, 2 * HUGE - 1] {
-            let word = space.read_word_in_handler(at(page), &vm.read_in_handler());
+            let word = space.walker().read_word_in_handler(at(page), &vm.read_in_handler());
             assert_eq!(word.map(|word| word as u8), Ok(byte_of(page)), "page {page}");
         }
         drop(running);

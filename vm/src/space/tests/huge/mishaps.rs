@@ -35,7 +35,7 @@ fn a_lack_of_memory_changes_no_mapping_and_no_contents() {
                 vm.memory().plan_mishap(0);
                 if has_struck && result.is_err() {
                     assert_eq!(result, Err(Error::NoMemory), "{name}");
-                    assert_eq!(space.nr_mappings(), 1, "{name}, allocation {nth}");
+                    assert_eq!(space.inspect().nr_mappings(), 1, "{name}, allocation {nth}");
                     for page in 0..2 * HUGE {
                         assert_eq!(peek(&space, page), Some(page as u8), "{name}, allocation {nth}");
                         store(&space, page, 1);

@@ -95,7 +95,7 @@ fn fault(space: &TestSpace<'_>, page: u64, access: Access) {
 /// The leaf that maps the page, and the pages that it covers.
 fn leaf(space: &TestSpace<'_>, page: u64) -> Option<(Leaf, u64)> {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), Vpn(BASE + page), Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), Vpn(BASE + page), Level::Pte, &reading);
     match found.entry() {
         Entry::Leaf(leaf) => Some((leaf, found.table.level().entry_pages())),
         Entry::Absent => None,
@@ -114,13 +114,13 @@ fn store(space: &TestSpace<'_>, page: u64, byte: u8) {
         fault(space, page, Access::Write);
     }
     assert!(leaf(space, page).is_some_and(may_write), "page {page} after its fault");
-    let (pfn, _) = space.resident_frame(Vpn(BASE + page)).unwrap();
+    let (pfn, _) = space.inspect().resident_frame(Vpn(BASE + page)).unwrap();
     space.vm().machine().write(pfn, 0, &[byte]);
 }
 
 /// The byte that the page holds; `None` where it is not resident.
 fn peek(space: &TestSpace<'_>, page: u64) -> Option<u8> {
-    let (pfn, _) = space.resident_frame(Vpn(BASE + page))?;
+    let (pfn, _) = space.inspect().resident_frame(Vpn(BASE + page))?;
     let mut byte = [0];
     space.vm().machine().read(pfn, 0, &mut byte);
     Some(byte[0])

@@ -43,7 +43,7 @@ fn compare(space: &TestSpace<'_>, model: &Model, what: &str) {
             assert!(!is_written || state().is_exclusive(), "page {page} after {what}");
         }
     }
-    space.check_index().unwrap();
+    space.inspect().check_index().unwrap();
     space.vm().memory().check().unwrap();
 }
 

@@ -26,7 +26,7 @@ fn a_block_leads_to_its_huge_page_and_after_a_split_each_frame_to_its_own() {
         map(&space, 0, HUGE);
         store(&space, 7, 1);
         assert!(is_huge(&space, 7));
-        let (first, _) = space.resident_frame(Vpn(BASE)).unwrap();
+        let (first, _) = space.inspect().resident_frame(Vpn(BASE)).unwrap();
         assert_eq!(found(vm, &[&space], first), [(0, Vpn(BASE))]);
         space.unmap(at(3), PAGE).unwrap();
         assert!(!is_huge(&space, 7));
@@ -41,7 +41,7 @@ fn a_block_that_a_fork_shares_leads_to_both_spaces_and_so_do_its_frames_after_a_
     with_space(|vm, space| {
         map(&space, 0, HUGE);
         store(&space, 0, 1);
-        let (first, _) = space.resident_frame(Vpn(BASE)).unwrap();
+        let (first, _) = space.inspect().resident_frame(Vpn(BASE)).unwrap();
         let child = space.fork().unwrap();
         let both = [&space, &child];
         let due = |page| [(0, Vpn(BASE + page)), (1, Vpn(BASE + page))];

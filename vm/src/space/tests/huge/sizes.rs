@@ -25,7 +25,7 @@ fn with_only(order: u8, test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
 
 /// The frame of a page.
 fn frame(space: &TestSpace<'_>, page: u64) -> Pfn {
-    space.resident_frame(Vpn(BASE + page)).expect("the page is resident").0
+    space.inspect().resident_frame(Vpn(BASE + page)).expect("the page is resident").0
 }
 
 #[test]

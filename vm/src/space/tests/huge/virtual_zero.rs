@@ -48,7 +48,7 @@ fn all_spaces_and_slots_show_one_table_and_no_block_is_used() {
             assert!(used <= 1 + 2 * 3 + 8, "{used} frames for 32 MiB");
             assert_eq!(vm.memory().huge_zero_frames(), 0);
             let counts = Resident { huge_zero_pages: 8, ..Resident::default() };
-            assert_eq!((space.resident(), counts.pages()), (counts, 0));
+            assert_eq!((space.inspect().resident(), counts.pages()), (counts, 0));
             let mut visited = 0;
             space.mincore(at(0), 8 * HUGE * PAGE, |_, there| visited += u64::from(there)).unwrap();
             assert_eq!(visited, 8 * HUGE);
@@ -92,16 +92,16 @@ fn a_page_leads_to_the_zero_page_and_to_no_frame_of_the_table() {
         let table = leaf(&space, 3).unwrap().0.pfn;
         let reading = vm.read();
         for page in [0, 3, HUGE - 1] {
-            let led = space.translate_access(at(page), Access::Read, NoteUse::AsHardware, &reading).unwrap();
+            let led = space.walker().translate_access(at(page), Access::Read, NoteUse::AsHardware, &reading).unwrap();
             assert_eq!((led.pfn, led.size, led.owned), (vm.memory().zero_frame(), PageSize::Base, false));
             assert!(!led.rights.contains(Rights::WRITE));
-            let write = space.translate_access(at(page), Access::Write, NoteUse::AsHardware, &reading);
+            let write = space.walker().translate_access(at(page), Access::Write, NoteUse::AsHardware, &reading);
             assert!(write.is_err());
         }
         drop(reading);
         let section = vm.read_in_handler();
         let all = VpnRange::new(Vpn(BASE), Vpn(BASE + HUGE));
-        let find = |pfn| space.find_frame_in_handler(pfn, all, 100, &section).page;
+        let find = |pfn| space.walker().find_frame_in_handler(pfn, all, 100, &section).page;
         assert_eq!(find(vm.memory().zero_frame()), Some(Vpn(BASE)));
         assert_eq!([table, table.add(1)].map(find), [None; 2]);
     });
@@ -113,10 +113,10 @@ fn a_scan_of_accessed_bits_clears_that_of_the_slot_and_none_of_the_table() {
         map(&space, 0, HUGE);
         load(&space, 3);
         let all = VpnRange::new(Vpn(BASE), Vpn(BASE + HUGE));
-        let scan = space.scan_accessed(all, &vm.read(), |pages, _| assert_eq!(pages, all));
+        let scan = space.walker().scan_accessed(all, &vm.read(), |pages, _| assert_eq!(pages, all));
         assert_eq!((scan.leaves, scan.accessed), (1, 1));
         assert!(is_by_table(&space, 3) && !leaf(&space, 3).unwrap().0.accessed);
-        let again = space.scan_accessed(all, &vm.read(), |_, _| ());
+        let again = space.walker().scan_accessed(all, &vm.read(), |_, _| ());
         assert_eq!((again.leaves, again.accessed), (1, 0));
     });
 }
@@ -184,7 +184,7 @@ fn its_leaf_never_becomes_writable_and_stays_one_when_its_rights_change() {
         map(&space, 0, HUGE);
         load(&space, 3);
         let reading = vm.read();
-        let found = walk(space.page_table(), Vpn(BASE), Level::Pte, &reading);
+        let found = walk(space.inspect().page_table(), Vpn(BASE), Level::Pte, &reading);
         let mut table = found.table.lock().unwrap();
         for rights in [Rights::all(), Rights::empty(), Rights::READ | Rights::USER] {
             let change = |leaf| Some(LeafBits { rights, ..LeafBits::of(leaf) });
@@ -252,7 +252,7 @@ fn a_format_that_cannot_show_it_has_small_zero_pages() {
         space.map(&request).unwrap();
         space.fault(Fault { addr: at(3), access: Access::Read }).unwrap();
         let reading = vm.read();
-        let found = walk(space.page_table(), Vpn(BASE + 3), Level::Pte, &reading);
+        let found = walk(space.inspect().page_table(), Vpn(BASE + 3), Level::Pte, &reading);
         let Entry::Leaf(leaf) = found.entry() else { panic!() };
         assert_eq!((found.table.level(), leaf.pfn), (Level::Pte, vm.memory().zero_frame()));
         assert!(!leaf.by_table() && !leaf.owned());

@@ -62,7 +62,7 @@ fn loads_of_untouched_memory_map_one_page_and_no_table_below() {
             let mut visited = 0;
             space.mincore(at(0), 8 * HUGE * PAGE, |_, resident| visited += u64::from(resident)).unwrap();
             assert_eq!(visited, 8 * HUGE, "as Linux says");
-            assert_eq!(space.resident_frame(Vpn(BASE + 777)).unwrap().0, vm.memory().zero_frame());
+            assert_eq!(space.inspect().resident_frame(Vpn(BASE + 777)).unwrap().0, vm.memory().zero_frame());
         });
     }
 }

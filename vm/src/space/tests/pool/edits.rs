@@ -32,7 +32,7 @@ fn no_call_cuts_a_huge_page() {
             space.map_huge_pool(&MapRequest { place: over.place, ..over }, PageSize::Huge),
             Err(Error::Invalid)
         );
-        assert_eq!((space.nr_mappings(), peek(&space, 0)), (1, Some(7)));
+        assert_eq!((space.inspect().nr_mappings(), peek(&space, 0)), (1, Some(7)));
         assert_eq!(counts(vm, &[&space], 2), (1, 1));
         // Advice that changes nothing cuts nothing.
         assert_eq!(space.protect(at(0), PAGE, RW), Ok(()));
@@ -48,10 +48,10 @@ fn a_change_that_cuts_a_page_at_its_end_alone_splits_at_its_start() {
         map(&space, 0, 3);
         store(&space, 1, 7);
         assert_eq!(space.protect(at(1), PAGE, VmaFlags::READ), Err(Error::Invalid));
-        assert_eq!((space.nr_mappings(), peek(&space, 1)), (2, Some(7)));
+        assert_eq!((space.inspect().nr_mappings(), peek(&space, 1)), (2, Some(7)));
         store(&space, 1, 8);
         assert_eq!(space.protect(inside(0), BYTES, VmaFlags::READ), Err(Error::Invalid));
-        assert_eq!(space.nr_mappings(), 2);
+        assert_eq!(space.inspect().nr_mappings(), 2);
     });
 }
 
@@ -61,13 +61,13 @@ fn whole_pages_are_unmapped_protected_and_mapped_over() {
         map(&space, 0, 5);
         (0..4).for_each(|page| store(&space, page, page as u8 + 1));
         space.unmap(at(1), BYTES).unwrap();
-        assert_eq!((space.nr_mappings(), counts(vm, &[&space], 5)), (2, (2, 1)));
+        assert_eq!((space.inspect().nr_mappings(), counts(vm, &[&space], 5)), (2, (2, 1)));
         space.protect(at(2), BYTES, VmaFlags::READ).unwrap();
         assert_eq!(fault(&space, 2, Access::Write), Err(FaultError::NotAllowed));
-        assert_eq!((peek(&space, 2), space.nr_mappings()), (Some(3), 3));
+        assert_eq!((peek(&space, 2), space.inspect().nr_mappings()), (Some(3), 3));
         space.protect(at(2), BYTES, RW).unwrap();
         store(&space, 2, 9);
-        assert_eq!((peek(&space, 2), space.nr_mappings()), (Some(9), 3), "never joined, as in Linux");
+        assert_eq!((peek(&space, 2), space.inspect().nr_mappings()), (Some(9), 3), "never joined, as in Linux");
         // Base pages take the place of one, and the pool that of others.
         space.map(&request(3, 1)).unwrap();
         let PoolCounts { free, reserved, .. } = vm.memory().huge_pool(PageSize::Huge);
@@ -91,7 +91,7 @@ fn mapping_over_a_mapping_of_the_pool_uses_what_that_had() {
         assert_eq!((peek(&space, 0), counts(vm, &[&space], 2)), (None, (2, 2)));
         // More than there is: what was mapped there is gone, as in Linux.
         assert_eq!(try_map(&space, 0, 3), Err(Error::NoMemory));
-        assert_eq!((space.nr_mappings(), counts(vm, &[&space], 2)), (0, (2, 0)));
+        assert_eq!((space.inspect().nr_mappings(), counts(vm, &[&space], 2)), (0, (2, 0)));
     });
 }
 

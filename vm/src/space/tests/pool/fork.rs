@@ -112,7 +112,7 @@ fn mappings_that_are_not_copied_cost_the_pool_nothing() {
         store(&space, 0, 1);
         space.advise(at(0), BYTES, Advice::Flag(FlagAdvice::DontFork)).unwrap();
         let child = space.fork().unwrap();
-        assert_eq!((child.nr_mappings(), counts(vm, &[&space, &child], 1)), (0, (1, 0)));
+        assert_eq!((child.inspect().nr_mappings(), counts(vm, &[&space, &child], 1)), (0, (1, 0)));
     });
 }
 

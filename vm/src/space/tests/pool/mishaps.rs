@@ -69,7 +69,7 @@ fn a_lack_of_memory_loses_no_page_of_the_pool() {
                 }
                 vm.memory().check().unwrap();
                 assert_eq!(peek(&space, 0), Some(1));
-                space.check_index().unwrap();
+                space.inspect().check_index().unwrap();
             });
             if !has_struck {
                 break;

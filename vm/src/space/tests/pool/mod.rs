@@ -82,7 +82,7 @@ fn fault(space: &TestSpace<'_>, page: u64, access: Access) -> Result<Outcome, Fa
 /// The entry of a huge page of the arena.
 fn entry(space: &TestSpace<'_>, page: u64) -> Entry {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), Vpn(BASE + page * HUGE), Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), Vpn(BASE + page * HUGE), Level::Pte, &reading);
     assert_ne!(found.table.level(), Level::Pte, "a table lies below a page of the pool");
     found.entry()
 }

@@ -83,7 +83,7 @@ fn compare(vm: &TestVm<'_>, spaces: &[TestSpace<'_>], model: &Model, what: &str)
             };
             assert_eq!(entry(space, nr as u64), expected, "page {nr} after {what}");
         }
-        space.check_index().unwrap();
+        space.inspect().check_index().unwrap();
     }
 }
 

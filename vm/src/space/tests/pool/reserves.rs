@@ -192,6 +192,6 @@ fn a_policy_says_where_pages_come_from() {
         let request = PolicyRequest { mode: PolicyMode::Bind, flags: Default::default(), nodes };
         space.set_policy(at(0), BYTES, request, Default::default()).unwrap();
         (0..2).for_each(|page| store(&space, page, 3));
-        assert_eq!(space.nr_mappings(), 2);
+        assert_eq!(space.inspect().nr_mappings(), 2);
     });
 }

@@ -19,7 +19,7 @@ pub(super) fn map_shared(space: &TestSpace<'_>, page: u64, pages: u64) {
 
 fn backing(space: &TestSpace<'_>, page: u64) -> Option<Backing> {
     let mut found = None;
-    space.each_vma(|vma| {
+    space.inspect().each_vma(|vma| {
         if vma.range.contains(Vpn(BASE + page * HUGE)) {
             found = Some(vma.backing.get());
         }

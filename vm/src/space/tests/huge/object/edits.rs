@@ -130,7 +130,7 @@ fn pages_that_are_dropped_are_resident_still_as_the_objects() {
         let mut resident = 0;
         space.mincore(at(0), 9 * PAGE, |_, is_there| resident += u64::from(is_there)).unwrap();
         assert_eq!(resident, 9);
-        let (frame, of_object) = space.resident_frame(Vpn(BASE + 4)).unwrap();
+        let (frame, of_object) = space.inspect().resident_frame(Vpn(BASE + 4)).unwrap();
         assert_eq!((Some(frame), of_object), (shown(&child, 4), true));
         assert_eq!(recount(vm, &[&space, &child]), 2 * HUGE);
     }

@@ -22,7 +22,7 @@ fn loads_and_stores_get_a_huge_page_and_parent_and_child_share_it() {
         assert_eq!(shown(&child, 5), shown(&space, 5));
         assert_eq!((counted(vm, THP), recount(vm, &[&space, &child])), ([2, 0, 4, 4], 2 * HUGE));
         let expected = Resident { shared_huge_pages: 2, ..Resident::default() };
-        assert_eq!((space.resident(), expected.pages()), (expected, 2 * HUGE));
+        assert_eq!((space.inspect().resident(), expected.pages()), (expected, 2 * HUGE));
         drop(space);
         assert_eq!((load(&child, 5), recount(vm, &[&child])), (3, 2 * HUGE));
     }

@@ -79,7 +79,7 @@ fn fault<F: Format>(space: &Space<'_, F>, page: u64, access: Access) {
 /// The leaf that maps the page, and the pages that it covers.
 fn leaf<F: Format>(space: &Space<'_, F>, page: u64) -> Option<(Leaf, u64)> {
     let reading = space.vm().read();
-    let found = walk(space.page_table(), Vpn(BASE + page), Level::Pte, &reading);
+    let found = walk(space.inspect().page_table(), Vpn(BASE + page), Level::Pte, &reading);
     match found.entry() {
         Entry::Leaf(leaf) => Some((leaf, found.table.level().entry_pages())),
         Entry::Absent => None,
