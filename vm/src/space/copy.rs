@@ -19,9 +19,10 @@
 //! the bytes go with it; the zero page, and frames that a fork shares, are never pinned. Memory of objects is
 //! written by a forced store only where the mapping allows it: others have it too.
 
-use super::fault::{Locked, Prepared, Proof, Speculated, attempt};
-use super::pin::{PinUse, error_of};
-use super::{AddressSpace, Error, Fallback, Fault, Path};
+use super::edit::entries::Entries;
+use super::fault::{Faults, Locked, Prepared, Proof, Speculated};
+use super::pin::{PinUse, Pins, error_of};
+use super::{AddressSpace, Error, Fallback, Fault};
 use crate::frame::FrameRef;
 use crate::machine::{Entry, Machine};
 use crate::table::walk_cached;
@@ -56,6 +57,58 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Where the first page is such: [`Error::Fault`] where it is not mapped, not to be loaded from, or
     /// memory that was [given](Self::map_given); [`Error::NoMemory`].
     pub fn copy_from(&self, addr: VirtAddr, to: &mut [u8]) -> Result<usize, Error> {
+        self.copies().load(addr, to)
+    }
+
+    /// Copies bytes to the space, to `addr` and on, as its program would store them: absent pages are made
+    /// present, shared frames copied. Returns how many: fewer than given where a page cannot be stored to.
+    /// (Linux: `process_vm_writev`, of one piece.)
+    ///
+    /// Called as [`copy_from`](Self::copy_from).
+    ///
+    /// # Errors
+    /// As of [`copy_from`](Self::copy_from).
+    pub fn copy_to(&self, addr: VirtAddr, from: &[u8]) -> Result<usize, Error> {
+        self.copies().store(addr, from, PinUse::Access(Access::Write))
+    }
+
+    /// As [`copy_to`](Self::copy_to), also to private memory that the program may not write, or not access at
+    /// all, which it may not afterwards either: breakpoints of a debugger. Never to the zero page or to a
+    /// frame that another space has; shared memory is written where the mapping allows that. (Linux:
+    /// `/proc/pid/mem`, `PTRACE_POKEDATA`.)
+    ///
+    /// # Errors
+    /// As of [`copy_from`](Self::copy_from).
+    pub fn copy_to_forced(&self, addr: VirtAddr, from: &[u8]) -> Result<usize, Error> {
+        self.copies().store(addr, from, PinUse::ForcedWrite)
+    }
+
+    #[inline(always)]
+    fn copies(&self) -> Copies<'_, 'v, M> {
+        let (pins, user_end) = (self.pins(), self.layout.areas.user.end);
+        Copies { faults: self.faults(), pins, entries: &self.entries, user_end }
+    }
+}
+
+/// The copies of a space's bytes: loads by way of its faults and entries, stores by way of its pins.
+struct Copies<'s, 'v, M: Machine> {
+    faults: Faults<'s, 'v, M>,
+    pins: Pins<'s, 'v, M>,
+    entries: &'s Entries<'v, M>,
+    /// The end of what may be mapped.
+    user_end: Vpn,
+}
+
+impl<M: Machine> Clone for Copies<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Copies<'_, '_, M> {}
+
+impl<'v, M: Machine> Copies<'_, 'v, M> {
+    fn load(self, addr: VirtAddr, to: &mut [u8]) -> Result<usize, Error> {
         let len = to.len();
         self.each_page(addr, len, |page, offset, done, here| {
             let mut part = PagePart { offset, to: &mut to[done..done + here] };
@@ -68,32 +121,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         })
     }
 
-    /// Copies bytes to the space, to `addr` and on, as its program would store them: absent pages are made
-    /// present, shared frames copied. Returns how many: fewer than given where a page cannot be stored to.
-    /// (Linux: `process_vm_writev`, of one piece.)
-    ///
-    /// Called as [`copy_from`](Self::copy_from).
-    ///
-    /// # Errors
-    /// As of [`copy_from`](Self::copy_from).
-    pub fn copy_to(&self, addr: VirtAddr, from: &[u8]) -> Result<usize, Error> {
-        self.copy_pinned(addr, from, PinUse::Access(Access::Write))
-    }
-
-    /// As [`copy_to`](Self::copy_to), also to private memory that the program may not write, or not access at
-    /// all, which it may not afterwards either: breakpoints of a debugger. Never to the zero page or to a
-    /// frame that another space has; shared memory is written where the mapping allows that. (Linux:
-    /// `/proc/pid/mem`, `PTRACE_POKEDATA`.)
-    ///
-    /// # Errors
-    /// As of [`copy_from`](Self::copy_from).
-    pub fn copy_to_forced(&self, addr: VirtAddr, from: &[u8]) -> Result<usize, Error> {
-        self.copy_pinned(addr, from, PinUse::ForcedWrite)
-    }
-
-    fn copy_pinned(&self, addr: VirtAddr, from: &[u8], for_use: PinUse) -> Result<usize, Error> {
+    fn store(self, addr: VirtAddr, from: &[u8], for_use: PinUse) -> Result<usize, Error> {
         self.each_page(addr, from.len(), |page, offset, done, here| {
-            self.pin_page(page, for_use)?.write(offset, &from[done..done + here]);
+            self.pins.pin_page(page, for_use)?.write(offset, &from[done..done + here]);
             Ok(())
         })
     }
@@ -101,15 +131,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Calls `copy` for the part of each page: the page, the first byte there, bytes done, bytes of the part.
     /// Stops at an error, which is returned where nothing was copied.
     fn each_page(
-        &self,
+        self,
         addr: VirtAddr,
         len: usize,
         mut copy: impl FnMut(Vpn, usize, usize, usize) -> Result<(), Error>,
     ) -> Result<usize, Error> {
-        let user_end = self.layout.areas.user.end;
         let mut done = 0;
         while done < len {
-            let at = addr.checked_add(done as u64).filter(|at| at.vpn() < user_end);
+            let at = addr.checked_add(done as u64).filter(|at| at.vpn() < self.user_end);
             let copied = at.ok_or(Error::Fault).and_then(|at| {
                 let offset = at.0 as usize % PAGE_SIZE;
                 let here = (PAGE_SIZE - offset).min(len - done);
@@ -125,24 +154,25 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// What the page holds, as a load finds it.
-    fn source(&self, page: Vpn, part: &mut PagePart<'_>) -> Result<Readable<'v, M>, Error> {
-        let mut prepared = Prepared::new(self.vm);
-        let speculated = match self.path {
-            Path::Speculative => self.source_attempt(page, part, &Speculated, &mut prepared).ok(),
-            Path::Locked => None,
+    fn source(self, page: Vpn, part: &mut PagePart<'_>) -> Result<Readable<'v, M>, Error> {
+        let mut prepared = Prepared::new(self.entries.vm);
+        let speculated = if self.faults.speculates() {
+            self.source_attempt(page, part, &Speculated, &mut prepared).ok()
+        } else {
+            None
         };
         if let Some(found) = speculated {
             return Ok(found);
         }
-        let found = self.until_resolved((page, "copy"), &mut prepared, None, |prepared, after_writers| {
-            let guard = self.share_page(page, after_writers);
+        let found = self.faults.until_resolved((page, "copy"), &mut prepared, None, |prepared, after_writers| {
+            let guard = self.faults.share_page(page, after_writers);
             self.source_attempt(page, part, &Locked::new(&guard), prepared)
         });
         found.map_err(error_of)
     }
 
     fn source_attempt<P: Proof<M>>(
-        &self,
+        self,
         page: Vpn,
         part: &mut PagePart<'_>,
         proof: &P,
@@ -152,21 +182,21 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             if let Some(found) = self.present_source(page, part, proof)? {
                 return Ok(found);
             }
-            attempt(self, Fault { addr: page.addr(), access: Access::Read }, proof, prepared)?;
+            self.faults.attempt(Fault { addr: page.addr(), access: Access::Read }, proof, prepared)?;
         }
         Err(Fallback::EntryBusy)
     }
 
     /// What the page holds, if it is present and its entry allows loads.
     fn present_source<P: Proof<M>>(
-        &self,
+        self,
         page: Vpn,
         part: &mut PagePart<'_>,
         proof: &P,
     ) -> Result<Option<Readable<'v, M>>, Fallback> {
-        let vm = self.vm;
+        let vm = self.entries.vm;
         let reading = vm.rcu.read();
-        let vma = self.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
+        let vma = self.faults.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
         if !vma.rights().contains(Access::Read.needs()) {
             return Err(Fallback::VmaAccess);
         }
@@ -179,7 +209,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             return Ok(None);
         }
         let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
-        proof.confirm(self, vma, page, &reading).ok_or(Fallback::VmaChanged)?;
+        self.faults.confirm(proof, vma, page, &reading).ok_or(Fallback::VmaChanged)?;
         if !is_base {
             if table.is_readable_zero(entry.slot) {
                 return Ok(Some(Readable::Zeros));

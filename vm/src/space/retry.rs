@@ -4,12 +4,12 @@
 //! locks the entry's table: a writer that puts a marker there holds that lock as long, so the wait for the
 //! lock is the wait for its end.
 
-use super::AddressSpace;
+use super::edit::entries::Entries;
 use crate::machine::{Cpu, Machine};
 use crate::sync::{NoProgress, Progress, Retry};
 use crate::table::walk;
 use crate::units::{Level, Vpn};
-use crate::vma::{Vma, VmaAttributes};
+use crate::vma::{Vma, VmaAttributes, VmaTree};
 
 /// The rounds of a retry at a page.
 pub(in crate::space) struct PageRetry {
@@ -47,9 +47,7 @@ impl PageRetry {
     pub fn is_withheld(&self) -> bool {
         self.retry.is_withheld()
     }
-}
 
-impl<M: Machine> AddressSpace<'_, M> {
     /// Goes on to the next round at a page; `own` is what the caller has done since the last one: its own
     /// step, or nothing, and then this relaxes. Called with no spin lock held and outside any read section.
     ///
@@ -57,33 +55,36 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Nothing has changed for too long.
     #[cold]
     #[inline(never)]
-    pub(in crate::space) fn again_at(
-        &self,
+    pub fn again_at<M: Machine>(
+        &mut self,
+        (entries, vmas): (&Entries<'_, M>, &VmaTree<'_, M::Cpu>),
         page: Vpn,
-        retry: &mut PageRetry,
         own: Progress,
     ) -> Result<(), NoProgress> {
         if own == Progress::None {
             M::Cpu::relax();
         }
-        retry.rounds = retry.rounds.saturating_add(1);
-        if retry.rounds <= PageRetry::UNSEEN {
+        self.rounds = self.rounds.saturating_add(1);
+        if self.rounds <= Self::UNSEEN {
             return Ok(());
         }
-        let seen = self.sight_of(page);
-        let is_same = retry.seen.replace(seen) == Some(seen);
-        retry.retry.again::<M::Cpu>(if is_same { own } else { Progress::Observed })
+        let seen = Sight::of(entries, vmas, page);
+        let is_same = self.seen.replace(seen) == Some(seen);
+        self.retry.again::<M::Cpu>(if is_same { own } else { Progress::Observed })
     }
+}
 
-    fn sight_of(&self, page: Vpn) -> Sight {
-        let generation = self.entries.tlb.generation();
-        let reading = self.vm.rcu.read();
-        let vma = self.vmas.find(&reading, page);
+impl Sight {
+    /// What a round at the page is going to meet.
+    fn of<M: Machine>(entries: &Entries<'_, M>, vmas: &VmaTree<'_, M::Cpu>, page: Vpn) -> Self {
+        let generation = entries.tlb.generation();
+        let reading = entries.vm.rcu.read();
+        let vma = vmas.find(&reading, page);
         let mapping = vma.map(|vma| (vma.attributes(), Vma::is_live(vma)));
-        let found = walk(&self.entries.table, page, Level::Pte, &reading);
+        let found = walk(&entries.table, page, Level::Pte, &reading);
         let (level, slot) = (found.table.level(), found.slot);
         let locked = found.table.lock();
         let word = locked.as_ref().map_or(found.word, |table| table.read(slot));
-        Sight { mapping, generation, level, word, is_locked: locked.is_some() }
+        Self { mapping, generation, level, word, is_locked: locked.is_some() }
     }
 }

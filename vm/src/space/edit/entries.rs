@@ -1,10 +1,10 @@
 //! The entries of a space: the tables, the CPUs that may have cached what they say, and how far a fork has
 //! come. All that an edit of entries needs of a space, and nothing of its mappings.
 
-use crate::machine::Machine;
+use crate::machine::{Format, Machine};
 use crate::space::fork_cursor::ForkCursor;
 use crate::space::{Counter, Vm};
-use crate::sync::CacheAligned;
+use crate::sync::{CacheAligned, PreemptOff};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::table::{LockedTable, PageTable};
 use crate::tlb::SpaceTlb;
@@ -63,6 +63,14 @@ impl<M: Machine> Entries<'_, M> {
     pub fn flush_pages(&self, _table: &LockedTable<'_, M>, pages: VpnRange) {
         self.vm.count(Counter::TlbFlush);
         self.vm.shootdown.flush(self.vm.machine, &self.tlb, pages);
+    }
+
+    /// Makes this CPU's TLB ask the tables again for a page whose entry allows an access that was refused.
+    #[inline(always)]
+    pub fn forget_refusal(&self, page: Vpn, _preempt_off: &impl PreemptOff<M::Cpu>) {
+        if M::Format::REMEMBERS_REFUSALS && !mutant!("fault.refusal-remembered") {
+            self.vm.machine.flush_range(VpnRange::new(page, page.add(1)));
+        }
     }
 
     /// Whether the flush of an edit may not have ended whose mappings the caller has just met under the

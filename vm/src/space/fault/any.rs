@@ -14,10 +14,9 @@ use super::known_zero::kind_of;
 use super::prepared::{Owner, Prepared, Want};
 use super::proof::Proof;
 use super::source::Source;
-use super::{Fallback, Fault};
+use super::{Fallback, Fault, Faults};
 use crate::frame::NoHugeZero;
 use crate::machine::{Entry, Machine};
-use crate::space::AddressSpace;
 use crate::space::counters::Counter;
 use crate::sync::PreemptGuard;
 use crate::table::{AtPin, AtSharedStore, EntryRef, LeafBits, LeafClass, ZeroLeaf, walk_cached, walk_on};
@@ -52,48 +51,51 @@ impl Edit {
     }
 }
 
-/// Tries once. `needs`: the rights that the mapping must have.
-///
-/// # Errors
-/// Why it gave up.
-#[inline(never)]
-pub(super) fn attempt_any<'v, M: Machine, P: Proof<M>>(
-    space: &AddressSpace<'v, M>,
-    fault: Fault,
-    (needs, goal): (Rights, Goal),
-    proof: &P,
-    prepared: &mut Prepared<'v, M>,
-) -> Result<(), Fallback> {
-    let reading = space.vm.rcu.read();
-    let page = fault.addr.vpn();
-    let vma = space.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
-    if !vma.rights().contains(needs) {
-        return Err(Fallback::VmaAccess);
-    }
-    let source = Source::of(space, vma, &reading)?;
-    let context = FaultContext { space, vma, page, proof, reading: &reading };
-    let mut entry = walk_cached(&space.entries.table, page, &reading);
-    let (order, edit, ask) = loop {
-        if let Some(planned) = context.plan(source, &entry, (fault.access, goal), prepared)? {
-            break planned;
+impl<'v, M: Machine> Faults<'_, 'v, M> {
+    /// Tries once. `needs`: the rights that the mapping must have.
+    ///
+    /// # Errors
+    /// Why it gave up.
+    #[inline(never)]
+    pub(super) fn attempt_any<P: Proof<M>>(
+        self,
+        fault: Fault,
+        (needs, goal): (Rights, Goal),
+        proof: &P,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<(), Fallback> {
+        let space = self.space;
+        let reading = space.vm.rcu.read();
+        let page = fault.addr.vpn();
+        let vma = self.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
+        if !vma.rights().contains(needs) {
+            return Err(Fallback::VmaAccess);
         }
-        context.link_table(source, &entry, fault.access, prepared)?;
-        entry = walk_on(entry.table, page, Level::Pte, &reading);
-    };
-    if let Edit::Base(Decision::Nothing) = edit {
-        space.forget_refusal(page, &reading);
-        return Ok(());
+        let source = Source::of(space.vm, vma, &reading)?;
+        let context = FaultContext { space, vma, page, proof, reading: &reading };
+        let mut entry = walk_cached(&space.entries.table, page, &reading);
+        let (order, edit, ask) = loop {
+            if let Some(planned) = context.plan(source, &entry, (fault.access, goal), prepared)? {
+                break planned;
+            }
+            context.link_table(source, &entry, fault.access, prepared)?;
+            entry = walk_on(entry.table, page, Level::Pte, &reading);
+        };
+        if let Edit::Base(Decision::Nothing) = edit {
+            space.entries.forget_refusal(page, &reading);
+            return Ok(());
+        }
+        let confirmed = context.lock_and_confirm(&entry, order, (source, ask), fault.access, prepared);
+        let confirmed = confirmed.inspect_err(|_| prepared.forget_found())?;
+        // A flush may be waited for from here on.
+        drop(reading);
+        let gives_rights = edit.gives_rights();
+        confirmed.edit(edit, goal, prepared)?;
+        if gives_rights {
+            space.entries.forget_refusal(page, &PreemptGuard::new());
+        }
+        Ok(())
     }
-    let confirmed = context.lock_and_confirm(&entry, order, (source, ask), fault.access, prepared);
-    let confirmed = confirmed.inspect_err(|_| prepared.forget_found())?;
-    // A flush may be waited for from here on.
-    drop(reading);
-    let gives_rights = edit.gives_rights();
-    confirmed.edit(edit, goal, prepared)?;
-    if gives_rights {
-        space.forget_refusal(page, &PreemptGuard::new());
-    }
-    Ok(())
 }
 
 impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {

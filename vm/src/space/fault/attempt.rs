@@ -7,42 +7,20 @@
 //! A base page of anonymous memory, whose table is there, takes the short way, in this function alone. Every
 //! other attempt is [`any`](super::any): the same steps, for each source and size.
 
-use super::any::attempt_any;
 use super::confirm::Questions;
 use super::decide::{Decision, FaultInputs, Goal, decide};
-use super::known_zero::map_known_huge_zero;
 use super::prepared::Prepared;
 pub use super::proof::{Locked, Proof, Speculated};
 use super::source::Source;
-use super::{Fallback, Fault};
+use super::{Fallback, Fault, Faults};
 use crate::frame::Base;
 use crate::machine::{Cpu, Entry, Format, Machine};
 use crate::space::AddressSpace;
 use crate::space::counters::Counter;
-use crate::sync::{PreemptGuard, PreemptOff, ReadGuard};
+use crate::sync::{PreemptGuard, ReadGuard};
 use crate::table::walk_cached;
-use crate::units::{Access, Level, Pfn, Rights, Vpn, VpnRange};
+use crate::units::{Access, Level, Pfn, Rights, Vpn};
 use crate::vma::{AnonId, Vma, reusable_anon};
-
-/// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
-///
-/// # Errors
-/// Why it gave up.
-#[inline(always)]
-pub fn attempt<'v, M: Machine, P: Proof<M>>(
-    space: &AddressSpace<'v, M>,
-    fault: Fault,
-    proof: &P,
-    prepared: &mut Prepared<'v, M>,
-) -> Result<(), Fallback> {
-    match attempt_short(space, fault, proof, prepared) {
-        Ok(()) => Ok(()),
-        Err(NotShort::GaveUp(reason)) => Err(reason),
-        Err(NotShort::Unusual) => {
-            attempt_any(space, fault, (fault.access.needs(), Goal::Access), proof, prepared)
-        }
-    }
-}
 
 /// How the short way ends otherwise.
 enum NotShort {
@@ -59,75 +37,97 @@ impl From<Fallback> for NotShort {
     }
 }
 
-/// The short way: a base page of anonymous memory, whose table is there.
-#[inline(always)]
-fn attempt_short<'v, M: Machine, P: Proof<M>>(
-    space: &AddressSpace<'v, M>,
-    fault: Fault,
-    proof: &P,
-    prepared: &mut Prepared<'v, M>,
-) -> Result<(), NotShort> {
-    let vm = space.vm;
-    let reading = vm.rcu.read();
-    let page = fault.addr.vpn();
-    let vma = space.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
-    if !vma.rights().contains(fault.access.needs()) {
-        return Err(Fallback::VmaAccess.into());
-    }
-    let entry = walk_cached(&space.entries.table, page, &reading);
-    if entry.table.level() != Level::Pte || !vma.is_anonymous() {
-        let is_done = map_known_huge_zero(space, vma, fault, &entry, &reading);
-        return if is_done { Ok(()) } else { Err(NotShort::Unusual) };
-    }
-    let context = FaultContext { space, vma, page, proof, reading: &reading };
-    let decision = decide(entry.entry(), context.own_inputs(fault.access), Goal::Access);
-    match decision {
-        Decision::MapFrame | Decision::ReplaceZeroPage => {
-            prepared.set_placement(vma, page);
-            if prepared.lacks_frame() {
-                if decision == Decision::MapFrame && !vm.huge_sizes.is_never() {
-                    return Err(NotShort::Unusual);
-                }
-                prepared.allocate_frame()?;
+impl<'v, M: Machine> Faults<'_, 'v, M> {
+    /// Tries once to resolve `fault`. `Ok` says that the entry allows the access.
+    ///
+    /// # Errors
+    /// Why it gave up.
+    #[inline(always)]
+    pub(in crate::space) fn attempt<P: Proof<M>>(
+        self,
+        fault: Fault,
+        proof: &P,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<(), Fallback> {
+        match self.attempt_short(fault, proof, prepared) {
+            Ok(()) => Ok(()),
+            Err(NotShort::GaveUp(reason)) => Err(reason),
+            Err(NotShort::Unusual) => {
+                self.attempt_any(fault, (fault.access.needs(), Goal::Access), proof, prepared)
             }
         }
-        Decision::AllowWrite(_) => context.prepare_copy(entry.entry(), prepared)?,
-        Decision::MapZeroPage | Decision::Allow(_) => {}
-        Decision::Nothing => {
-            space.forget_refusal(page, &reading);
-            return Ok(());
-        }
-        other => return Err(why_not(other).into()),
     }
-    let asked = (Source::Anonymous, Questions::of::<M>(decision, Source::Anonymous));
-    let confirmed = context.lock_and_confirm(&entry, Base, asked, fault.access, prepared)?;
-    if decision == Decision::MapZeroPage {
-        vm.counters.count_here(Counter::ZeroPageMapped, &reading);
-    }
-    drop(reading);
-    confirmed.apply(decision, prepared)?;
-    if M::Format::REMEMBERS_REFUSALS
-        && let Decision::Allow(_) | Decision::AllowWrite(_) = decision
-    {
-        space.forget_refusal(page, &PreemptGuard::new());
-    }
-    Ok(())
-}
 
-/// Tries once to make the page of `fault` one that may be pinned for its access: a page of private memory
-/// gets a frame that is *exclusive*, also for a load. `needs`: the rights that the mapping must have.
-///
-/// # Errors
-/// Why it gave up.
-#[inline(never)]
-pub fn unshare<'v, M: Machine, P: Proof<M>>(
-    space: &AddressSpace<'v, M>,
-    fault: Fault,
-    needs: Rights,
-    proof: &P,
-    prepared: &mut Prepared<'v, M>,
-) -> Result<(), Fallback> {
-    attempt_any(space, fault, (needs, Goal::Pin), proof, prepared)
+    /// The short way: a base page of anonymous memory, whose table is there.
+    #[inline(always)]
+    fn attempt_short<P: Proof<M>>(
+        self,
+        fault: Fault,
+        proof: &P,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<(), NotShort> {
+        let (space, vm) = (self.space, self.space.vm);
+        let reading = vm.rcu.read();
+        let page = fault.addr.vpn();
+        let vma = self.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
+        if !vma.rights().contains(fault.access.needs()) {
+            return Err(Fallback::VmaAccess.into());
+        }
+        let entry = walk_cached(&space.entries.table, page, &reading);
+        if entry.table.level() != Level::Pte || !vma.is_anonymous() {
+            let is_done = self.map_known_huge_zero(vma, fault, &entry, &reading);
+            return if is_done { Ok(()) } else { Err(NotShort::Unusual) };
+        }
+        let context = FaultContext { space, vma, page, proof, reading: &reading };
+        let decision = decide(entry.entry(), context.own_inputs(fault.access), Goal::Access);
+        match decision {
+            Decision::MapFrame | Decision::ReplaceZeroPage => {
+                prepared.set_placement(vma, page);
+                if prepared.lacks_frame() {
+                    if decision == Decision::MapFrame && !vm.huge_sizes.is_never() {
+                        return Err(NotShort::Unusual);
+                    }
+                    prepared.allocate_frame()?;
+                }
+            }
+            Decision::AllowWrite(_) => context.prepare_copy(entry.entry(), prepared)?,
+            Decision::MapZeroPage | Decision::Allow(_) => {}
+            Decision::Nothing => {
+                space.entries.forget_refusal(page, &reading);
+                return Ok(());
+            }
+            other => return Err(why_not(other).into()),
+        }
+        let asked = (Source::Anonymous, Questions::of::<M>(decision, Source::Anonymous));
+        let confirmed = context.lock_and_confirm(&entry, Base, asked, fault.access, prepared)?;
+        if decision == Decision::MapZeroPage {
+            vm.counters.count_here(Counter::ZeroPageMapped, &reading);
+        }
+        drop(reading);
+        confirmed.apply(decision, prepared)?;
+        if M::Format::REMEMBERS_REFUSALS
+            && let Decision::Allow(_) | Decision::AllowWrite(_) = decision
+        {
+            space.entries.forget_refusal(page, &PreemptGuard::new());
+        }
+        Ok(())
+    }
+
+    /// Tries once to make the page of `fault` one that may be pinned for its access: a page of private memory
+    /// gets a frame that is *exclusive*, also for a load. `needs`: the rights that the mapping must have.
+    ///
+    /// # Errors
+    /// Why it gave up.
+    #[inline(never)]
+    pub(in crate::space) fn unshare<P: Proof<M>>(
+        self,
+        fault: Fault,
+        needs: Rights,
+        proof: &P,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<(), Fallback> {
+        self.attempt_any(fault, (needs, Goal::Pin), proof, prepared)
+    }
 }
 
 /// Why an attempt gives up with such a decision.
@@ -206,34 +206,15 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     }
 }
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Makes this CPU's TLB ask the tables again for a page whose entry allows an access that was refused.
-    #[inline(always)]
-    pub(super) fn forget_refusal(&self, page: Vpn, _preempt_off: &impl PreemptOff<M::Cpu>) {
-        if M::Format::REMEMBERS_REFUSALS && !mutant!("fault.refusal-remembered") {
-            self.vm.machine.flush_range(VpnRange::new(page, page.add(1)));
-        }
-    }
-
-    /// The mapping that holds the page: the one that this CPU found last, if it holds the page and is live.
-    #[inline(always)]
-    pub(in crate::space) fn find_cached<'g>(
-        &self,
-        reading: &'g ReadGuard<'_, M::Cpu>,
-        page: Vpn,
-    ) -> Option<&'g Vma<M::Cpu>> {
-        let found = self.vmas.find_cached(reading, page);
-        unless_replaced(found, || self.vmas.find(reading, page))
-    }
-
+impl<M: Machine> Faults<'_, '_, M> {
     /// Gives the mapping an identity for its first private copy.
     #[cold]
-    pub(super) fn assign_anon(&self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
+    pub(super) fn assign_anon(self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
         let attributes = vma.attributes();
         let before = Vpn(attributes.range.start.0.wrapping_sub(1));
-        let prev = self.vmas.find(reading, before).map(Vma::attributes);
-        let next = self.vmas.find(reading, attributes.range.end).map(Vma::attributes);
-        let fresh = || AnonId::new(self.vm.numbers.next());
+        let prev = self.space.vmas.find(reading, before).map(Vma::attributes);
+        let next = self.space.vmas.find(reading, attributes.range.end).map(Vma::attributes);
+        let fresh = || AnonId::new(self.space.vm.numbers.next());
         let reused = reusable_anon(prev, &attributes, next).filter(|_| !mutant!("merge.identity-not-reused"));
         vma.give_anon(reused.unwrap_or_else(fresh))
     }

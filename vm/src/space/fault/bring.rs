@@ -5,12 +5,13 @@ use super::known_zero::kind_of;
 use super::prepared::{Fill, Owner, Prepared, Slow, Want};
 use crate::frame::{FrameRef, NoHugeZero, NotTaken, Priority, Taken};
 use crate::machine::{Cpu, Machine};
-use crate::space::{AddressSpace, Counter, Vm};
+use crate::space::edit::entries::Entries;
+use crate::space::{Counter, Vm};
 use crate::table::walk;
 use crate::units::{Level, Order, Vpn};
 use crate::vma::OrderSet;
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+impl<'v, M: Machine> Entries<'v, M> {
     /// Brings what the last attempt wanted, if it wanted anything.
     #[cold]
     #[inline(never)]
@@ -24,7 +25,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             Want::HugeZero => {
                 let kind = kind_of::<M::Format>(vm.zero_page).ok_or(NoHugeZero);
                 let taken =
-                    kind.and_then(|kind| self.entries.table.take_huge_zero(kind, Some(Priority::Normal)));
+                    kind.and_then(|kind| self.table.take_huge_zero(kind, Some(Priority::Normal)));
                 if matches!(taken, Ok((_, Taken::Allocated))) {
                     vm.count(Counter::ThpZeroPageAlloc);
                 }
@@ -90,9 +91,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// A reference to the private hugetlb folio that `page` lies in, where it is shared with other spaces.
     pub(in crate::space) fn shared_hugetlb_page(&self, page: Vpn) -> Option<FrameRef<'v, M>> {
         let reading = self.vm.rcu.read();
-        let found = walk(&self.entries.table, page, Level::Pte, &reading);
+        let found = walk(&self.table, page, Level::Pte, &reading);
         let table = found.table.lock()?;
-        if self.entries.fork.is_behind(page) && !mutant!("pool.copied-before-flush") {
+        if self.fork.is_behind(page) && !mutant!("pool.copied-before-flush") {
             return None;
         }
         let leaf = table.shared_hugetlb_leaf(found.slot)?;

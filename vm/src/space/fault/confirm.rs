@@ -97,7 +97,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 return Err(Fallback::Forking);
             }
             if vma.anon().is_none() {
-                space.assign_anon(vma, reading).ok_or(Fallback::VmaChanged)?;
+                space.faults().assign_anon(vma, reading).ok_or(Fallback::VmaChanged)?;
             }
         }
         if ask.of_object && !self.is_current(source, vma, prepared) {

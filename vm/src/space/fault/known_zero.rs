@@ -1,83 +1,84 @@
 //! The short way of a load that maps the huge zero page, which the space has a reference to.
 
-use super::Fault;
+use super::{Fault, Faults};
 use crate::machine::{Entry, Format, Machine};
-use crate::space::AddressSpace;
 use crate::space::counters::Counter;
 use crate::sync::ReadGuard;
 use crate::table::{EntryRef, HugeZeroKind, Table};
 use crate::units::{Access, Level, Order, Vpn};
 use crate::vma::{Vma, ZeroPagePolicy, order_of_fault};
 
-/// Maps the huge zero page, to which the space has a reference, where a load's walk has ended at an absent
-/// entry above the last level. All that a load does where nothing else is going on, in registers: `false`,
-/// and nothing has changed, wherever more is to be looked at.
-///
-/// The three questions: the table is attached, or it could not be locked; the entry is absent; the mapping is
-/// live, which both proofs accept, and is the one whose pages were looked at.
-#[inline(always)]
-pub(super) fn map_known_huge_zero<M: Machine>(
-    space: &AddressSpace<'_, M>,
-    vma: &Vma<M::Cpu>,
-    fault: Fault,
-    entry: &EntryRef<'_, '_, M>,
-    reading: &ReadGuard<'_, M::Cpu>,
-) -> bool {
-    let is_load = fault.access != Access::Write && entry.table.level() == Level::Pmd;
-    is_load
-        && entry.entry() == Entry::Absent
-        && map_known_of(space, vma, fault.addr.vpn(), entry.table, reading)
-}
-
-#[cold]
-#[inline(never)]
-fn map_known_of<M: Machine>(
-    space: &AddressSpace<'_, M>,
-    vma: &Vma<M::Cpu>,
-    page: Vpn,
-    table: Table<'_, '_, M>,
-    reading: &ReadGuard<'_, M::Cpu>,
-) -> bool {
-    if space.vm.zero_page != ZeroPagePolicy::Huge {
-        return show_known_table(space, vma, page, table, reading);
+impl<M: Machine> Faults<'_, '_, M> {
+    /// Maps the huge zero page, to which the space has a reference, where a load's walk has ended at an absent
+    /// entry above the last level. All that a load does where nothing else is going on, in registers: `false`,
+    /// and nothing has changed, wherever more is to be looked at.
+    ///
+    /// The three questions: the table is attached, or it could not be locked; the entry is absent; the mapping is
+    /// live, which both proofs accept, and is the one whose pages were looked at.
+    #[inline(always)]
+    pub(super) fn map_known_huge_zero(
+        self,
+        vma: &Vma<M::Cpu>,
+        fault: Fault,
+        entry: &EntryRef<'_, '_, M>,
+        reading: &ReadGuard<'_, M::Cpu>,
+    ) -> bool {
+        let is_load = fault.access != Access::Write && entry.table.level() == Level::Pmd;
+        is_load
+            && entry.entry() == Entry::Absent
+            && self.map_known_of(vma, fault.addr.vpn(), entry.table, reading)
     }
-    map_known(space, vma, page, table, (HugeZeroKind::Page, reading))
-}
 
-/// As [`map_known_huge_zero`], of the table of zeros, under the other policies.
-#[cold]
-#[inline(never)]
-fn show_known_table<M: Machine>(
-    space: &AddressSpace<'_, M>,
-    vma: &Vma<M::Cpu>,
-    page: Vpn,
-    table: Table<'_, '_, M>,
-    reading: &ReadGuard<'_, M::Cpu>,
-) -> bool {
-    kind_of::<M::Format>(space.vm.zero_page) == Some(HugeZeroKind::Table)
-        && map_known(space, vma, page, table, (HugeZeroKind::Table, reading))
-}
+    #[cold]
+    #[inline(never)]
+    fn map_known_of(
+        self,
+        vma: &Vma<M::Cpu>,
+        page: Vpn,
+        table: Table<'_, '_, M>,
+        reading: &ReadGuard<'_, M::Cpu>,
+    ) -> bool {
+        if self.space.vm.zero_page != ZeroPagePolicy::Huge {
+            return self.show_known_table(vma, page, table, reading);
+        }
+        self.map_known(vma, page, table, (HugeZeroKind::Page, reading))
+    }
 
-#[inline(always)]
-fn map_known<M: Machine>(
-    space: &AddressSpace<'_, M>,
-    vma: &Vma<M::Cpu>,
-    page: Vpn,
-    table: Table<'_, '_, M>,
-    (kind, reading): (HugeZeroKind, &ReadGuard<'_, M::Cpu>),
-) -> bool {
-    let vm = space.vm;
-    let is_wanted = order_of_fault(vm.huge_policy, space.huge_refusal(), vma, page) == Order::HUGE;
-    if !is_wanted {
-        return false;
+    /// As [`map_known_huge_zero`](Self::map_known_huge_zero), of the table of zeros, under the other policies.
+    #[cold]
+    #[inline(never)]
+    fn show_known_table(
+        self,
+        vma: &Vma<M::Cpu>,
+        page: Vpn,
+        table: Table<'_, '_, M>,
+        reading: &ReadGuard<'_, M::Cpu>,
+    ) -> bool {
+        kind_of::<M::Format>(self.space.vm.zero_page) == Some(HugeZeroKind::Table)
+            && self.map_known(vma, page, table, (HugeZeroKind::Table, reading))
     }
-    let Some(mut table) = table.lock() else { return false };
-    let is_mapped = (vma.is_live() || mutant!("zero.known-mapping-not-rechecked"))
-        && table.map_own_huge_zero(Level::Pmd.index(page), vma.rights(), kind);
-    if is_mapped {
-        vm.counters.count_here(Counter::ZeroPageMapped, reading);
+
+    #[inline(always)]
+    fn map_known(
+        self,
+        vma: &Vma<M::Cpu>,
+        page: Vpn,
+        table: Table<'_, '_, M>,
+        (kind, reading): (HugeZeroKind, &ReadGuard<'_, M::Cpu>),
+    ) -> bool {
+        let (space, vm) = (self.space, self.space.vm);
+        let is_wanted = order_of_fault(vm.huge_policy, space.huge_refusal(), vma, page) == Order::HUGE;
+        if !is_wanted {
+            return false;
+        }
+        let Some(mut table) = table.lock() else { return false };
+        let is_mapped = (vma.is_live() || mutant!("zero.known-mapping-not-rechecked"))
+            && table.map_own_huge_zero(Level::Pmd.index(page), vma.rights(), kind);
+        if is_mapped {
+            vm.counters.count_here(Counter::ZeroPageMapped, reading);
+        }
+        is_mapped
     }
-    is_mapped
 }
 
 /// What loads map by one entry under the policy, if anything.

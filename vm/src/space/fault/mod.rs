@@ -43,11 +43,13 @@ pub use result::{Fallback, FaultError, Outcome};
 use super::counters::Counter;
 use super::{AddressSpace, RangeReadGuard, Vm};
 use crate::machine::{Cpu, Machine};
+use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
-use crate::vma::HugeRefusal;
+use crate::vma::{HugeRefusal, Vma};
 
-pub(super) use attempt::{Locked, Proof, Speculated, attempt, unshare};
+use attempt::unless_replaced;
+pub(super) use attempt::{Locked, Proof, Speculated};
 pub(super) use prepared::Prepared;
 
 /// A page fault, as the hardware reports it.
@@ -80,13 +82,52 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// # Errors
     /// The signal that the faulting thread deserves.
     pub fn fault(&self, fault: Fault) -> Result<Outcome, FaultError> {
-        let vm = self.vm;
+        self.faults().resolve(fault)
+    }
+
+    /// Refuses huge pages to the faults of this space from now on, or allows them again; huge pages that are
+    /// there stay. A fork inherits that. (Linux: `prctl(PR_SET_THP_DISABLE)`.)
+    pub fn refuse_huge_pages(&self, refusal: HugeRefusal) {
+        self.huge_refusal.store(refusal as u64, Relaxed);
+    }
+
+    /// Whether huge pages are refused to the faults of this space.
+    pub fn huge_refusal(&self) -> HugeRefusal {
+        HugeRefusal::from_bits(self.huge_refusal.load(Relaxed))
+    }
+
+    /// The faults of the space.
+    #[inline(always)]
+    pub(super) fn faults(&self) -> Faults<'_, 'v, M> {
+        Faults { space: self }
+    }
+}
+
+/// The faults of a space: the attempts, with the lock and without it. One word: of a space they need all but
+/// the layout and the limits, in registers.
+pub(super) struct Faults<'s, 'v, M: Machine> {
+    space: &'s AddressSpace<'v, M>,
+}
+
+impl<M: Machine> Clone for Faults<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Faults<'_, '_, M> {}
+
+impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
+    /// As [`AddressSpace::fault`].
+    #[inline(always)]
+    fn resolve(self, fault: Fault) -> Result<Outcome, FaultError> {
+        let vm = self.space.vm;
         let mut prepared = Prepared::new(vm);
         // What is zeroed early is zeroed for nothing where a frame is copied, or a block installed.
-        if fault.access == Access::Write && !self.entries.fork.allocates_late() {
+        if fault.access == Access::Write && !self.space.entries.fork.allocates_late() {
             prepared.allocate_early();
         }
-        let (outcome, first) = match self.path {
+        let (outcome, first) = match self.space.path {
             Path::Locked => {
                 vm.count(Counter::PgFault);
                 match self.attempt_locked(fault, &mut prepared, false) {
@@ -118,14 +159,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Makes a page present without a fault of the hardware: populating. Shares the space's lock.
-    pub(super) fn make_present(&self, fault: Fault) -> Result<(), FaultError> {
-        self.fault_locked(fault, &mut Prepared::new(self.vm), None)
+    pub(super) fn make_present(self, fault: Fault) -> Result<(), FaultError> {
+        self.fault_locked(fault, &mut Prepared::new(self.space.vm), None)
     }
 
     /// As [`make_present`](Self::make_present), but speculates first, so that several CPUs that populate do
     /// not contend for the space's lock.
-    pub(super) fn make_present_speculatively(&self, fault: Fault) -> Result<(), FaultError> {
-        match attempt(self, fault, &Speculated, &mut Prepared::new(self.vm)) {
+    pub(super) fn make_present_speculatively(self, fault: Fault) -> Result<(), FaultError> {
+        match self.attempt(fault, &Speculated, &mut Prepared::new(self.space.vm)) {
             Ok(()) => Ok(()),
             Err(_) => self.make_present(fault),
         }
@@ -136,14 +177,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// # Errors
     /// Why it gave up, which has been counted.
     #[inline]
-    fn speculate(&self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
-        let mut result = attempt(self, fault, &Speculated, prepared);
+    fn speculate(self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+        let mut result = self.attempt(fault, &Speculated, prepared);
         if let Err(reason) = result
             && reason.is_brief()
         {
             result = self.speculate_again(fault, prepared, reason);
         }
-        result.inspect_err(|&reason| self.vm.count_fallback(fault, reason))
+        result.inspect_err(|&reason| self.space.vm.count_fallback(fault, reason))
     }
 
     /// A second attempt. Where another CPU was at work on the same mapping or entry, that lasts a few stores:
@@ -153,7 +194,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[cold]
     #[inline(never)]
     fn speculate_again(
-        &self,
+        self,
         fault: Fault,
         prepared: &mut Prepared<'v, M>,
         reason: Fallback,
@@ -161,35 +202,35 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if !reason.is_unprepared() {
             M::Cpu::relax();
         }
-        self.bring(prepared);
-        attempt(self, fault, &Speculated, prepared)
+        self.space.entries.bring(prepared);
+        self.attempt(fault, &Speculated, prepared)
     }
 
     /// Tries once under the space's lock, shared: at once, or after all edits under way.
     #[inline(always)]
     fn attempt_locked(
-        &self,
+        self,
         fault: Fault,
         prepared: &mut Prepared<'v, M>,
         after_writers: bool,
     ) -> Result<(), Fallback> {
         let guard = self.share_page(fault.addr.vpn(), after_writers);
-        attempt(self, fault, &Locked::new(&guard), prepared)
+        self.attempt(fault, &Locked::new(&guard), prepared)
     }
 
     /// Locks a page to read: at once, or after all edits under way.
     #[inline(always)]
-    pub(super) fn share_page(&self, page: Vpn, after_writers: bool) -> RangeReadGuard<'_, M> {
+    pub(super) fn share_page(self, page: Vpn, after_writers: bool) -> RangeReadGuard<'s, M> {
         let page = VpnRange::new(page, page.add(1));
-        if after_writers { self.share_after_writers(page) } else { self.share(page) }
+        if after_writers { self.space.share_after_writers(page) } else { self.space.share(page) }
     }
 
     /// Resolves the fault under the space's lock, shared; `first` is why the first attempt gave up, if that
-    /// was made. Not part of [`fault`](Self::fault), whose first attempts go without a call and without
+    /// was made. Not part of [`resolve`](Self::resolve), whose first attempts go without a call and without
     /// preparing for a second one.
     #[inline(never)]
     fn fault_locked(
-        &self,
+        self,
         fault: Fault,
         prepared: &mut Prepared<'v, M>,
         first: Option<Fallback>,
@@ -198,18 +239,37 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             self.attempt_locked(fault, prepared, after_writers)
         })
     }
-}
 
-impl<M: Machine> AddressSpace<'_, M> {
-    /// Refuses huge pages to the faults of this space from now on, or allows them again; huge pages that are
-    /// there stay. A fork inherits that. (Linux: `prctl(PR_SET_THP_DISABLE)`.)
-    pub fn refuse_huge_pages(&self, refusal: HugeRefusal) {
-        self.huge_refusal.store(refusal as u64, Relaxed);
+    /// The mapping that holds the page: the one that this CPU found last, if it holds the page and is live.
+    #[inline(always)]
+    pub(super) fn find_cached<'g>(
+        self,
+        reading: &'g ReadGuard<'_, M::Cpu>,
+        page: Vpn,
+    ) -> Option<&'g Vma<M::Cpu>> {
+        let found = self.space.vmas.find_cached(reading, page);
+        unless_replaced(found, || self.space.vmas.find(reading, page))
     }
 
-    /// Whether huge pages are refused to the faults of this space.
-    pub fn huge_refusal(&self) -> HugeRefusal {
-        HugeRefusal::from_bits(self.huge_refusal.load(Relaxed))
+    /// As [`Proof::confirm`].
+    #[inline(always)]
+    pub(super) fn confirm<'g, P: Proof<M>>(
+        self,
+        proof: &P,
+        vma: &'g Vma<M::Cpu>,
+        page: Vpn,
+        reading: &'g ReadGuard<'_, M::Cpu>,
+    ) -> Option<&'g Vma<M::Cpu>>
+    where
+        's: 'g,
+    {
+        proof.confirm(self.space, vma, page, reading)
+    }
+
+    /// Whether the space's path is the speculative one.
+    #[inline(always)]
+    pub(super) fn speculates(self) -> bool {
+        self.space.path == Path::Speculative
     }
 }
 

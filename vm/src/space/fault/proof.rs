@@ -1,5 +1,6 @@
 //! The proofs of an attempt: why the mapping that it has found may be trusted. `attempt` has the table.
 
+use super::Faults;
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Held, RangeReadGuard};
 use crate::sync::ReadGuard;
@@ -60,18 +61,20 @@ impl<M: Machine> Proof<M> for Speculated {
         reading: &'g ReadGuard<'_, M::Cpu>,
     ) -> Option<&'g Vma<M::Cpu>> {
         let holds = mutant!("fault.mapping-not-rechecked") || vma.is_live();
-        if holds { Some(vma) } else { find_equivalent(space, vma, page, reading) }
+        if holds { Some(vma) } else { space.faults().find_equivalent(vma, page, reading) }
     }
 }
 
-/// The live mapping that says the same of this page as a stale one: the stale one was split, merged or grew.
-#[cold]
-fn find_equivalent<'g, M: Machine>(
-    space: &'g AddressSpace<'_, M>,
-    vma: &Vma<M::Cpu>,
-    page: Vpn,
-    reading: &'g ReadGuard<'_, M::Cpu>,
-) -> Option<&'g Vma<M::Cpu>> {
-    let now = space.vmas.find(reading, page)?;
-    (now.is_live() && same_for_fault(&now.attributes(), &vma.attributes(), page)).then_some(now)
+impl<M: Machine> Faults<'_, '_, M> {
+    /// The live mapping that says the same of this page as a stale one: the stale one was split, merged or grew.
+    #[cold]
+    fn find_equivalent<'g>(
+        self,
+        vma: &Vma<M::Cpu>,
+        page: Vpn,
+        reading: &'g ReadGuard<'_, M::Cpu>,
+    ) -> Option<&'g Vma<M::Cpu>> {
+        let now = self.space.vmas.find(reading, page)?;
+        (now.is_live() && same_for_fault(&now.attributes(), &vma.attributes(), page)).then_some(now)
+    }
 }

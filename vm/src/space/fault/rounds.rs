@@ -10,9 +10,8 @@
 //! Each of them is to be met no more once that was done. Where it is all the same, and nothing else has
 //! changed at the page ([`PageRetry`]), the fault ends as *stalled*.
 
-use super::{Fallback, FaultError, Prepared};
+use super::{Fallback, FaultError, Faults, Prepared};
 use crate::machine::Machine;
-use crate::space::AddressSpace;
 use crate::space::retry::PageRetry;
 use crate::sync::{NoProgress, Progress};
 use crate::units::Vpn;
@@ -25,7 +24,7 @@ struct Rounds {
     after_writers: bool,
 }
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+impl<'v, M: Machine> Faults<'_, 'v, M> {
     /// Makes attempts at a page under the space's lock, as many as it takes: `attempt` is told whether to
     /// lock after all edits under way. `at`: the page, and the name of the [retry](PageRetry).
     ///
@@ -35,7 +34,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// publisher holds the lock, shared, until it is live.
     #[inline(always)]
     pub(in crate::space) fn until_resolved<R>(
-        &self,
+        self,
         at: (Vpn, &'static str),
         prepared: &mut Prepared<'v, M>,
         mut first: Option<Fallback>,
@@ -51,7 +50,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 Err(reason) => reason,
             };
             let own = self.before_next(reason, prepared, &mut rounds)?;
-            self.again_at(at.0, &mut retry, own).map_err(|NoProgress| FaultError::Stalled)?;
+            retry.again_at((&self.space.entries, &self.space.vmas), at.0, own).map_err(|NoProgress| FaultError::Stalled)?;
         }
     }
 
@@ -61,14 +60,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// No other attempt mends it.
     #[inline(never)]
     fn before_next(
-        &self,
+        self,
         reason: Fallback,
         prepared: &mut Prepared<'v, M>,
         rounds: &mut Rounds,
     ) -> Result<Progress, FaultError> {
         match reason {
             Fallback::VmaMissing | Fallback::VmaAccess | Fallback::VmaChanged
-                if !rounds.after_writers && self.entries.is_edit_pending() =>
+                if !rounds.after_writers && self.space.entries.is_edit_pending() =>
             {
                 rounds.after_writers = true;
             }
@@ -83,12 +82,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 }
                 rounds.has_waited = !lacked;
                 if rounds.has_waited {
-                    self.vm.reclaim();
+                    self.space.vm.reclaim();
                 }
             }
             Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
             Fallback::PoolEmpty => return Err(FaultError::PoolEmpty),
-            Fallback::Unprepared => self.bring(prepared),
+            Fallback::Unprepared => self.space.entries.bring(prepared),
             Fallback::CowUnprepared | Fallback::HugeShared => {}
             Fallback::VmaChanged | Fallback::PmdChanged | Fallback::EntryBusy => return Ok(Progress::None),
         }

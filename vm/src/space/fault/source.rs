@@ -19,7 +19,7 @@ use super::proof::Proof;
 use crate::frame::PoolTake;
 use crate::machine::{Entry, Machine, Marker};
 use crate::object::{FillError, FoundPage, Object};
-use crate::space::AddressSpace;
+use crate::space::Vm;
 use crate::space::counters::Counter;
 use crate::sync::ReadGuard;
 use crate::table::{EntryRef, LockedTable};
@@ -53,11 +53,11 @@ impl<'r, M: Machine> Source<'r, M> {
     /// # Errors
     /// [`Fallback::VmaChanged`]: its object is gone.
     pub fn of<'v: 'r>(
-        space: &'r AddressSpace<'v, M>,
+        vm: &'r Vm<'v, M>,
         vma: &Vma<M::Cpu>,
         reading: &'r ReadGuard<'_, M::Cpu>,
     ) -> Result<Self, Fallback> {
-        let object = |id| space.vm.object(id, reading).ok_or(Fallback::VmaChanged);
+        let object = |id| vm.object(id, reading).ok_or(Fallback::VmaChanged);
         Ok(match vma.backing().get() {
             Backing::Anonymous => Self::Anonymous,
             Backing::Object(id) => Self::Object(object(id)?),

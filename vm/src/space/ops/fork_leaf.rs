@@ -150,7 +150,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 }
                 return Ok(passed);
             }
-            let again = self.again_at(pages.start, &mut retry, Progress::None);
+            let again = retry.again_at((&self.entries, &self.vmas), pages.start, Progress::None);
             again.map_err(|NoProgress| Error::NoMemory)?;
         }
     }

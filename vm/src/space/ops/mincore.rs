@@ -102,7 +102,7 @@ impl<M: Machine> AddressSpace<'_, M> {
             }
             drop(reading);
             // A marker at which no call is working: no frame.
-            self.again_at(page, &mut retry, Progress::None).ok()?;
+            retry.again_at((&self.entries, &self.vmas), page, Progress::None).ok()?;
         }
     }
 }

@@ -24,7 +24,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         let job = Job::new(range.start.0..range.end.0, |chunk: &Chunk<'_>| {
             pages(chunk).try_for_each(|page| {
                 let fault = Fault { addr: page.addr(), access };
-                self.make_present_speculatively(fault).map_err(|error| (range.start, error))
+                self.faults().make_present_speculatively(fault).map_err(|error| (range.start, error))
             })
         });
         match workers.run(&job.align(TABLE_PAGES).min_chunk(TABLE_PAGES)) {
@@ -38,7 +38,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     fn populate_serial(&self, range: VpnRange, access: Access) -> Result<(), (Vpn, FaultError)> {
         let mut page = range.start;
         while page < range.end {
-            self.make_present(Fault { addr: page.addr(), access }).map_err(|error| (page, error))?;
+            self.faults().make_present(Fault { addr: page.addr(), access }).map_err(|error| (page, error))?;
             page = page.add(1);
         }
         Ok(())

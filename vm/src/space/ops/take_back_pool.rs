@@ -98,7 +98,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// What is to be done for the page.
     fn owned_pool_page(&self, page: Vpn) -> PageToTake<'v, M> {
-        let guard = self.share_page(page, false);
+        let guard = self.faults().share_page(page, false);
         let reading = self.vm.rcu.read();
         let vma = self.vmas.find(&reading, page);
         let pool = vma.and_then(|vma| vma.attributes().private_hugetlb());
@@ -106,7 +106,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let is_owner = pool.is_some_and(|pool| pool.reserves || mutant!("pool.taken-by-a-child"));
         let Some(pool) = pool.filter(|_| is_owner) else { return PageToTake::Nothing(false) };
         let taking = TakingBack::begin(&self.vm.memory, pool.size);
-        let shared = taking.and_then(|taking| Some((taking, self.shared_hugetlb_page(page)?)));
+        let shared = taking.and_then(|taking| Some((taking, self.entries.shared_hugetlb_page(page)?)));
         drop(guard);
         match shared {
             Some((taking, frame)) => PageToTake::Shared(taking, frame, pool.size),

@@ -3,10 +3,11 @@
 //! The frame is looked at, and its counts are raised, under the lock of the table that maps it. So no fork
 //! shares it in between, and no write copies it.
 
+use super::Pins;
 use crate::frame::{FrameRef, PinnedFrame};
 use crate::machine::{Cpu, Machine};
-use crate::space::fault::{Locked, Prepared, Proof, Speculated, unshare};
-use crate::space::{AddressSpace, Error, Fallback, Fault, FaultError, Path};
+use crate::space::fault::{Locked, Prepared, Proof, Speculated};
+use crate::space::{Error, Fallback, Fault, FaultError};
 use crate::table::walk_cached;
 use crate::units::{Access, Level, PageSize, Rights, Vpn};
 use crate::vma::Vma;
@@ -57,19 +58,21 @@ struct TooManyPins;
 /// Number of times that an attempt makes the page pinnable, which another thread may undo.
 const TRIES: usize = 2;
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+impl<'v, M: Machine> Pins<'_, 'v, M> {
     /// Pins the page: without the space's lock, and where that gives up, under it.
-    pub(in crate::space) fn pin_page(&self, page: Vpn, for_use: PinUse) -> Result<PinnedFrame<'v, M>, Error> {
-        let mut prepared = Prepared::new(self.vm);
-        let speculated = match self.path {
-            Path::Speculative => self.pin_attempt(page, for_use, &Speculated, &mut prepared).ok(),
-            Path::Locked => None,
+    pub(in crate::space) fn pin_page(self, page: Vpn, for_use: PinUse) -> Result<PinnedFrame<'v, M>, Error> {
+        let mut prepared = Prepared::new(self.entries.vm);
+        let speculated = if self.faults.speculates() {
+            self.pin_attempt(page, for_use, &Speculated, &mut prepared).ok()
+        } else {
+            None
         };
         let pinned = match speculated {
             Some(pinned) => pinned,
             None => self
+                .faults
                 .until_resolved((page, "pin"), &mut prepared, None, |prepared, after_writers| {
-                    let guard = self.share_page(page, after_writers);
+                    let guard = self.faults.share_page(page, after_writers);
                     self.pin_attempt(page, for_use, &Locked::new(&guard), prepared)
                 })
                 .map_err(error_of)?,
@@ -79,7 +82,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Tries once to pin the page; the error in `Ok` is one that no other attempt mends.
     fn pin_attempt<P: Proof<M>>(
-        &self,
+        self,
         page: Vpn,
         for_use: PinUse,
         proof: &P,
@@ -93,7 +96,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                     // A forced store gives the program no right: the page is made ready as for a load.
                     let is_forced = for_use == PinUse::ForcedWrite && !needs.contains(Access::Write.needs());
                     let access = if is_forced { Access::Read } else { for_use.access() };
-                    unshare(self, Fault { addr: page.addr(), access }, needs, proof, prepared)?;
+                    self.faults.unshare(Fault { addr: page.addr(), access }, needs, proof, prepared)?;
                 }
             }
         }
@@ -102,13 +105,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Pins the frame that the page has, if that may be pinned as it is.
     fn pin_present<P: Proof<M>>(
-        &self,
+        self,
         page: Vpn,
         for_use: PinUse,
         proof: &P,
     ) -> Result<Result<PinnedFrame<'v, M>, TooManyPins>, NotPinned> {
-        let reading = self.vm.rcu.read();
-        let vma = self.find_cached(&reading, page).ok_or(NotPinned::Fallback(Fallback::VmaMissing))?;
+        let reading = self.entries.vm.rcu.read();
+        let vma = self.faults.find_cached(&reading, page).ok_or(NotPinned::Fallback(Fallback::VmaMissing))?;
         let needs = for_use.needs(vma).ok_or(NotPinned::Fallback(Fallback::VmaAccess))?;
         let entry = walk_cached(&self.entries.table, page, &reading);
         let (level, pool_size) = (entry.table.level(), vma.hugetlb_size());
@@ -116,7 +119,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             return Err(NotPinned::NotPinnable(needs));
         }
         let mut table = entry.table.lock().ok_or(NotPinned::Fallback(Fallback::PmdChanged))?;
-        if proof.confirm(self, vma, page, &reading).is_none() {
+        if self.faults.confirm(proof, vma, page, &reading).is_none() {
             return Err(NotPinned::Fallback(Fallback::VmaChanged));
         }
         let pfn = table.pinnable(entry.slot, needs).ok_or(NotPinned::NotPinnable(needs))?;
@@ -126,7 +129,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             None => frame.pin().ok(),
             Some(size) => frame.pin_part(page.0 & (size.pages() - 1)).ok(),
         };
-        let Some(pinned) = self.vm.memory.try_get(pfn).and_then(pin) else {
+        let Some(pinned) = self.entries.vm.memory.try_get(pfn).and_then(pin) else {
             return Ok(Err(TooManyPins));
         };
         table.note_pinned(entry.slot, for_use.access());

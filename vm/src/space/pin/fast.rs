@@ -1,6 +1,6 @@
 //! Pins without a lock. docs/design/pins.md says why they need no fence either.
 
-use super::{MemlockLimit, PinBuffer, PinnedPages};
+use super::{MemlockLimit, PinBuffer, PinnedPages, Pins};
 use crate::frame::PinnedFrame;
 use crate::machine::Machine;
 use crate::space::{AddressSpace, Counter};
@@ -40,7 +40,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let slots = buffer.as_mut();
         slots.fill_with(|| None);
         let mut charge = limit.charge(slots.len() as u64).ok_or(FastPinRefusal::OverLimit)?;
-        let (pinned, refusal) = self.pin_fast_run(first, access, slots, reading);
+        let (pinned, refusal) = self.pins().pin_fast_run(first, access, slots, reading);
         if let (0, Some(refusal)) = (pinned, refusal) {
             return Err(refusal);
         }
@@ -50,15 +50,18 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Ok(PinnedPages { vm, buffer, first, charge })
     }
 
+}
+
+impl<'v, M: Machine> Pins<'_, 'v, M> {
     /// Pins pages from `first` on into the slots, until one is refused. Returns how many, and the refusal.
     pub(super) fn pin_fast_run(
-        &self,
+        self,
         first: Vpn,
         access: Access,
         slots: &mut [Option<PinnedFrame<'v, M>>],
         reading: &ReadGuard<'_, M::Cpu>,
     ) -> (usize, Option<FastPinRefusal>) {
-        let user_end = self.layout.areas.user.end;
+        let (memory, user_end) = (&self.entries.vm.memory, self.user_end);
         let mut last: Option<EntryRef<'_, '_, M>> = None;
         for (nth, slot) in slots.iter_mut().enumerate() {
             let page = Vpn(first.0 + nth as u64);
@@ -68,9 +71,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             // A walk for each table: the next page's entry is the next one there.
             let next = last.take().and_then(|last| last.next());
             let found = next.unwrap_or_else(|| walk_cached(&self.entries.table, page, reading));
-            match found.try_pin(&self.vm.memory, access) {
+            match found.try_pin(memory, access) {
                 Ok(frame) => *slot = Some(frame),
-                Err(FastPinRefusal::Huge) => match found.try_pin_in_pool(&self.vm.memory, page, access) {
+                Err(FastPinRefusal::Huge) => match found.try_pin_in_pool(memory, page, access) {
                     Ok(frame) => {
                         *slot = Some(frame);
                         continue;

@@ -20,6 +20,8 @@ mod range;
 pub(super) use attempt::{PinUse, error_of};
 pub use limit::MemlockLimit;
 
+use super::edit::entries::Entries;
+use super::fault::Faults;
 use super::{AddressSpace, Counter, Error, Path, Vm};
 use crate::frame::PinnedFrame;
 use crate::machine::Machine;
@@ -83,7 +85,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         B: PinBuffer<'v, M>,
     {
         let is_fast = self.path == Path::Speculative;
-        self.pin_each(addr, access, limit, buffer, is_fast)
+        self.pins().pin_each(addr, access, limit, buffer, is_fast)
     }
 
     /// As [`pin_pages`](Self::pin_pages), with the lock of its table for each page: what the fast pins are
@@ -101,11 +103,36 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     where
         B: PinBuffer<'v, M>,
     {
-        self.pin_each(addr, access, limit, buffer, false)
+        self.pins().pin_each(addr, access, limit, buffer, false)
     }
 
+    /// The pins of the space.
+    #[inline(always)]
+    pub(super) fn pins(&self) -> Pins<'_, 'v, M> {
+        let user_end = self.layout.areas.user.end;
+        Pins { faults: self.faults(), entries: &self.entries, user_end }
+    }
+}
+
+/// The pins of a space: of pages that are there by its entries alone, of others by its faults.
+pub(super) struct Pins<'s, 'v, M: Machine> {
+    faults: Faults<'s, 'v, M>,
+    entries: &'s Entries<'v, M>,
+    /// The end of what may be pinned.
+    user_end: Vpn,
+}
+
+impl<M: Machine> Clone for Pins<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Pins<'_, '_, M> {}
+
+impl<'v, M: Machine> Pins<'_, 'v, M> {
     fn pin_each<'a, B>(
-        &self,
+        self,
         addr: VirtAddr,
         access: Access,
         limit: &'a MemlockLimit<M::Cpu>,
@@ -115,11 +142,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     where
         B: PinBuffer<'v, M>,
     {
-        let (vm, first) = (self.vm, addr.vpn());
+        let (vm, first) = (self.entries.vm, addr.vpn());
         let slots = buffer.as_mut();
         slots.fill_with(|| None);
         let mut charge = limit.charge(slots.len() as u64).ok_or(Error::NoMemory)?;
-        let user_end = self.layout.areas.user.end;
         let (mut pinned, mut result) = (0, Ok(()));
         while pinned < slots.len() {
             let page = Vpn(first.0 + pinned as u64);
@@ -134,7 +160,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
             let page = Vpn(first.0 + pinned as u64);
             let frame =
-                if page < user_end { self.pin_page(page, PinUse::Access(access)) } else { Err(Error::Fault) };
+                if page < self.user_end { self.pin_page(page, PinUse::Access(access)) } else { Err(Error::Fault) };
             match frame {
                 Ok(frame) => slots[pinned] = Some(frame),
                 Err(error) => {

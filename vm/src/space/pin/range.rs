@@ -10,10 +10,10 @@
 //! The buffer is the caller's, and a worker owns the block that it has taken: a pin is a value in a slot, so
 //! what was pinned before a page was refused is given back by emptying the slots, all of them and no others.
 
-use super::{AddressSpace, MemlockLimit, PinBuffer, PinUse, PinnedPages};
+use super::{AddressSpace, MemlockLimit, PinBuffer, PinUse, PinnedPages, Pins};
 use crate::frame::PinnedFrame;
 use crate::machine::Machine;
-use crate::space::{Counter, Error, Path, Vm};
+use crate::space::{Counter, Error, Vm};
 use crate::sync::{SpinLock, lockdep};
 use crate::units::{Access, Level, VirtAddr, Vpn, VpnRange};
 use crate::work::{Chunk, Failed, Job};
@@ -75,7 +75,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
         let charge = limit.charge(nr).ok_or(Error::NoMemory)?;
         let pages = VpnRange::new(first, first.add(nr));
-        if let Err(error) = self.pin_blocks(pages, access, slots) {
+        if let Err(error) = self.pins().pin_blocks(pages, access, slots) {
             if !mutant!("pin.range-kept") {
                 release(vm, slots);
             }
@@ -85,9 +85,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Ok(PinnedPages { vm, buffer, first, charge })
     }
 
-    fn pin_blocks(&self, pages: VpnRange, access: Access, slots: &mut Slots<'v, M>) -> Result<(), Error> {
+}
+
+impl<'v, M: Machine> Pins<'_, 'v, M> {
+    fn pin_blocks(self, pages: VpnRange, access: Access, slots: &mut Slots<'v, M>) -> Result<(), Error> {
         let pinned =
-            each_block(self.vm, pages.start, slots, |first, block| self.pin_block(first, access, block));
+            each_block(self.entries.vm, pages.start, slots, |first, block| self.pin_block(first, access, block));
         match pinned {
             Ok(()) => Ok(()),
             Err(Failed::Error(error)) => Err(error),
@@ -97,13 +100,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Pins the pages of the slots, which one table covers.
-    fn pin_block(&self, first: Vpn, access: Access, slots: &mut Slots<'v, M>) -> Result<(), Error> {
+    fn pin_block(self, first: Vpn, access: Access, slots: &mut Slots<'v, M>) -> Result<(), Error> {
         let mut pinned = 0;
         while pinned < slots.len() {
             let page = |nth| Vpn(first.0 + nth as u64);
-            if self.path == Path::Speculative {
+            if self.faults.speculates() {
                 let run = slots.len().min(pinned + super::FAST_RUN);
-                let reading = self.vm.rcu.read();
+                let reading = self.entries.vm.rcu.read();
                 let (more, refusal) =
                     self.pin_fast_run(page(pinned), access, &mut slots[pinned..run], &reading);
                 drop(reading);

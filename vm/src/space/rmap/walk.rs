@@ -5,6 +5,7 @@ use super::tree::{PlaceLost, STEPS, TreePlace};
 use super::{RmapEntry, Visited};
 use crate::frame::{Birth, FrameMeta};
 use crate::machine::{Entry, Leaf, Machine};
+use crate::space::edit::entries::Entries;
 use crate::space::{AddressSpace, SpaceId, Vm};
 use crate::table::{LockedTable, walk};
 use crate::units::{Level, Pfn, Vpn};
@@ -90,7 +91,7 @@ where
                 // Asked once: what a safe trait answers may be another space the next time.
                 let is_it = |space: &&AddressSpace<'v, M>| {
                     let is_wanted = space.id() == id || mutant!("rmap.other-space-believed");
-                    let is_ours = space.is_of(self.vm) || mutant!("rmap.other-system-believed");
+                    let is_ours = core::ptr::addr_eq(space.vm, self.vm) || mutant!("rmap.other-system-believed");
                     is_wanted && is_ours
                 };
                 let Some(space) = last.as_deref().filter(is_it) else {
@@ -114,26 +115,22 @@ where
 
     /// Calls the visitor if the page maps the frame.
     fn look(&mut self, space: &AddressSpace<'v, M>, page: Vpn) -> Option<ControlFlow<(), Visited>> {
-        let (table, slot, leaf) = space.leaf_of_frame(page, self.pfn)?;
+        if page >= space.layout.areas.user.end {
+            return None;
+        }
+        let (table, slot, leaf) = space.entries.leaf_of_frame(page, self.pfn)?;
         let entry = RmapEntry { space, page, leaf, walk: self.nth };
         Some((self.visit)(&entry, table, slot))
     }
 }
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
-    fn is_of(&self, vm: &Vm<'v, M>) -> bool {
-        core::ptr::addr_eq(self.vm, vm)
-    }
-
+impl<M: Machine> Entries<'_, M> {
     /// The leaf of the page, if it maps the frame, its slot, and its table, locked: the leaf stays as long as
     /// that.
     fn leaf_of_frame(&self, page: Vpn, pfn: Pfn) -> Option<(LockedTable<'_, M>, usize, Leaf)> {
-        if page >= self.layout.areas.user.end {
-            return None;
-        }
         for _ in 0..TRIES {
             let reading = self.vm.rcu.read();
-            let entry = walk(&self.entries.table, page, Level::Pte, &reading);
+            let entry = walk(&self.table, page, Level::Pte, &reading);
             if entry.table.level() != Level::Pte && entry.entry() == Entry::Absent {
                 return None;
             }

@@ -33,7 +33,7 @@ fn fault_without_nodes(nth: u64, failures: u64) -> Result<(), FaultError> {
         assert_eq!(prepared.wait_for_memory(), Ok(true));
         let fault = Fault { addr: at(BEFORE), access: Access::Write };
         space.vm.memory().plan_mishaps(nth, failures);
-        result = space.fault_locked(fault, &mut prepared, None);
+        result = space.faults().fault_locked(fault, &mut prepared, None);
         space.vm.memory().plan_mishap(0);
         drop(prepared);
         space.fault(fault).unwrap();

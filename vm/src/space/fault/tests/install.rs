@@ -4,7 +4,6 @@ use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::machine::{Entry, Machine};
 use crate::space::fault::attempt::Proof;
-use crate::space::fault::attempt::attempt;
 use crate::space::fault::confirm::Confirmed;
 use crate::space::fault::decide::Decision;
 use crate::space::fault::prepared::Prepared;
@@ -84,7 +83,7 @@ fn a_frame_that_has_left_its_object_since_it_was_looked_up_is_not_installed() {
         // The tables are there, so that the mapping is confirmed once.
         space.fault(Fault { addr: VirtAddr(start.0 + PAGE), access: Access::Write }).unwrap();
         let fault = Fault { addr: start, access: Access::Write };
-        let result = attempt(space, fault, &TakesOut, &mut Prepared::new(space.vm));
+        let result = space.faults().attempt(fault, &TakesOut, &mut Prepared::new(space.vm));
         assert_eq!((result, entry(space, start.vpn())), (Err(Fallback::VmaChanged), Entry::Absent));
         space.fault(fault).unwrap();
         assert!(matches!(entry(space, start.vpn()), Entry::Leaf(_)));

@@ -44,7 +44,7 @@ fn entry(space: &TestSpace<'_>, n: u64) -> Entry {
 /// were walked.
 fn map_known(space: &TestSpace<'_>, n: u64, meanwhile: impl FnOnce() + Send) -> bool {
     let (page, reading) = (nth(n).vpn(), space.vm.rcu.read());
-    let vma = space.find_cached(&reading, page).unwrap();
+    let vma = space.faults().find_cached(&reading, page).unwrap();
     let found = walk(&space.entries.table, page, Level::Pte, &reading);
     std::thread::scope(|scope| {
         scope.spawn(|| {

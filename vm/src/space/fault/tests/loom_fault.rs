@@ -11,7 +11,6 @@ use crate::machine::testing::{TestMachine, ThreeLevels, TwoLevels};
 use crate::machine::{Format, Machine};
 use crate::space::edit::VmaEdit;
 use crate::space::fault::attempt::Proof;
-use crate::space::fault::attempt::attempt;
 use crate::space::fault::prepared::Prepared;
 use crate::space::*;
 use crate::sync::ReadGuard;
@@ -128,7 +127,7 @@ impl<M: Machine> Proof<M> for Believed {
 fn loom_fault_that_does_not_ask_whether_its_mapping_holds_fails() {
     let case = case::<TwoLevels>(Path::Speculative, table_of_another, |s| unmap(s, START, PAGES));
     let fault = |space: &Space<_>, fault| {
-        let done = attempt(space, fault, &Believed, &mut Prepared::new(space.vm));
+        let done = space.faults().attempt(fault, &Believed, &mut Prepared::new(space.vm));
         done.map(|_| Outcome::Speculated).map_err(|_| FaultError::NotMapped)
     };
     explore(Case { fault, ..case });

@@ -2,7 +2,7 @@
 
 use crate::machine::testing::TestMachine;
 use crate::space::fault::Fallback;
-use crate::space::fault::attempt::{Speculated, attempt};
+use crate::space::fault::attempt::Speculated;
 use crate::space::fault::prepared::Prepared;
 use crate::space::tests::world::{boot_map, space_of};
 use crate::space::{Fault, FaultError, MapRequest, Vm};
@@ -27,14 +27,14 @@ fn a_copy_of_one_page_of_the_pool_is_not_installed_over_another() {
         let before = [frame(0), frame(1)];
         let child = space.fork().unwrap();
         let mut prepared = Prepared::new(&vm);
-        let try_once = |page, prepared: &mut _| attempt(&space, store(page), &Speculated, prepared);
+        let try_once = |page, prepared: &mut _| space.faults().attempt(store(page), &Speculated, prepared);
         // The first page is shared: what the next attempt needs is a copy of it.
         assert_eq!(try_once(0, &mut prepared), Err(Fallback::Unprepared));
-        space.bring(&mut prepared);
+        space.entries.bring(&mut prepared);
         // But that is of the second page, which needs one of its own.
         assert_eq!(try_once(1, &mut prepared), Err(Fallback::Unprepared));
         assert_eq!([frame(0), frame(1)], before);
-        space.bring(&mut prepared);
+        space.entries.bring(&mut prepared);
         assert_eq!(try_once(1, &mut prepared), Ok(()));
         assert!(frame(0) == before[0] && frame(1) != before[1]);
         drop(prepared);

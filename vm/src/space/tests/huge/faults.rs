@@ -163,7 +163,7 @@ fn a_huge_page_lies_on_the_nodes_of_its_policy() {
 #[test]
 fn a_fault_for_a_huge_page_waits_for_a_fork_that_has_passed() {
     use crate::space::Fallback;
-    use crate::space::fault::{Prepared, Speculated, attempt};
+    use crate::space::fault::{Prepared, Speculated};
     with_space(|vm, space| {
         map(&space, 0, HUGE);
         let under_way = space.entries.fork.begin();
@@ -171,12 +171,12 @@ fn a_fault_for_a_huge_page_waits_for_a_fork_that_has_passed() {
         under_way.advance(Vpn(BASE + 3));
         let mut prepared = Prepared::new(vm);
         let mut again = || {
-            attempt(&space, Fault { addr: at(HUGE - 1), access: Access::Write }, &Speculated, &mut prepared)
+            space.faults().attempt(Fault { addr: at(HUGE - 1), access: Access::Write }, &Speculated, &mut prepared)
         };
         assert_eq!(again(), Err(Fallback::Unprepared));
-        space.bring(&mut prepared);
+        space.entries.bring(&mut prepared);
         let mut again = || {
-            attempt(&space, Fault { addr: at(HUGE - 1), access: Access::Write }, &Speculated, &mut prepared)
+            space.faults().attempt(Fault { addr: at(HUGE - 1), access: Access::Write }, &Speculated, &mut prepared)
         };
         assert_eq!(again(), Err(Fallback::Forking));
         drop(under_way);

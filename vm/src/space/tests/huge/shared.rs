@@ -260,20 +260,20 @@ fn a_forced_store_beside_dontneed_never_reaches_the_other_space() {
 /// As the kernel runs it: both proofs, a fault that finds no table prepared gives up by name.
 #[test]
 fn a_store_to_a_shared_huge_page_gives_up_by_name_and_copies_next() {
-    use crate::space::fault::{Fallback, Locked, Prepared, Speculated, attempt};
+    use crate::space::fault::{Fallback, Locked, Prepared, Speculated};
     with_space(|vm, space| {
         filled(&space);
         let child = space.fork().unwrap();
         let store = Fault { addr: at(3), access: Access::Write };
         let mut prepared = Prepared::new(vm);
-        assert_eq!(attempt(&child, store, &Speculated, &mut prepared), Err(Fallback::HugeShared));
+        assert_eq!(child.faults().attempt(store, &Speculated, &mut prepared), Err(Fallback::HugeShared));
         assert!(!is_huge(&child, 3));
-        assert_eq!(attempt(&child, store, &Speculated, &mut prepared), Ok(()));
+        assert_eq!(child.faults().attempt(store, &Speculated, &mut prepared), Ok(()));
         let second = Fault { addr: at(HUGE), access: Access::Write };
-        let guard = child.share_page(second.addr.vpn(), false);
+        let guard = child.faults().share_page(second.addr.vpn(), false);
         let locked = Locked::new(&guard);
-        assert_eq!(attempt(&child, second, &locked, &mut prepared), Err(Fallback::HugeShared));
-        assert_eq!(attempt(&child, second, &locked, &mut prepared), Ok(()));
+        assert_eq!(child.faults().attempt(second, &locked, &mut prepared), Err(Fallback::HugeShared));
+        assert_eq!(child.faults().attempt(second, &locked, &mut prepared), Ok(()));
         drop(guard);
         assert_holds(&space, &[]);
         assert_eq!(vm.totals().get(Counter::CowCopied), 2);
@@ -282,14 +282,14 @@ fn a_store_to_a_shared_huge_page_gives_up_by_name_and_copies_next() {
 
 #[test]
 fn a_store_to_a_shared_huge_page_waits_for_a_fork_that_has_passed() {
-    use crate::space::fault::{Fallback, Prepared, Speculated, attempt};
+    use crate::space::fault::{Fallback, Prepared, Speculated};
     with_space(|vm, space| {
         filled(&space);
         let child = space.fork().unwrap();
         let store = Fault { addr: at(3), access: Access::Write };
         let under_way = space.entries.fork.begin();
         under_way.advance(Vpn(BASE + HUGE));
-        let result = attempt(&space, store, &Speculated, &mut Prepared::new(vm));
+        let result = space.faults().attempt(store, &Speculated, &mut Prepared::new(vm));
         assert_eq!(result, Err(Fallback::Forking));
         drop(under_way);
         assert!(is_huge(&space, 3) && is_huge(&child, 3));

@@ -2,7 +2,7 @@
 //! from then on.
 
 use super::*;
-use crate::space::fault::{Prepared, Speculated, attempt};
+use crate::space::fault::{Prepared, Speculated};
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Fallback, Outcome, Path, Sharing};
 use crate::units::{Order, Pfn};
@@ -236,17 +236,17 @@ fn a_fault_for_a_block_waits_for_a_fork_that_has_passed_its_first_page() {
         let mut prepared = Prepared::new(vm);
         let write = |page| Fault { addr: at(page), access: Access::Write };
         // The first attempt links the table.
-        assert_eq!(attempt(&space, write(30), &Speculated, &mut prepared), Err(Fallback::Unprepared));
-        space.bring(&mut prepared);
-        assert_eq!(attempt(&space, write(30), &Speculated, &mut prepared), Err(Fallback::Forking));
-        assert_eq!(attempt(&space, write(40), &Speculated, &mut prepared), Ok(()), "the next block is ahead");
+        assert_eq!(space.faults().attempt(write(30), &Speculated, &mut prepared), Err(Fallback::Unprepared));
+        space.entries.bring(&mut prepared);
+        assert_eq!(space.faults().attempt(write(30), &Speculated, &mut prepared), Err(Fallback::Forking));
+        assert_eq!(space.faults().attempt(write(40), &Speculated, &mut prepared), Ok(()), "the next block is ahead");
         drop(under_way);
         assert_eq!(
-            attempt(&space, write(30), &Speculated, &mut prepared),
+            space.faults().attempt(write(30), &Speculated, &mut prepared),
             Err(Fallback::Unprepared),
             "it was used"
         );
-        space.bring(&mut prepared);
-        assert_eq!((attempt(&space, write(30), &Speculated, &mut prepared), blocks(vm, 4)), (Ok(()), (2, 0)));
+        space.entries.bring(&mut prepared);
+        assert_eq!((space.faults().attempt(write(30), &Speculated, &mut prepared), blocks(vm, 4)), (Ok(()), (2, 0)));
     });
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::frame::{AllocRequest, Frame, Priority};
 use crate::space::Fallback;
-use crate::space::fault::{Prepared, Speculated, attempt};
+use crate::space::fault::{Prepared, Speculated};
 use crate::units::Order;
 use crate::vma::SizePolicy;
 use std::vec::Vec;
@@ -55,7 +55,7 @@ fn where_no_zone_has_a_block_a_fault_makes_do_with_a_base_page_at_once() {
         map(&space, 0, HUGE);
         let one_attempt = |page| {
             let write = Fault { addr: at(page), access: Access::Write };
-            attempt(&space, write, &Speculated, &mut Prepared::new(vm))
+            space.faults().attempt(write, &Speculated, &mut Prepared::new(vm))
         };
         store(&space, 300, 1);
         assert_eq!(resident(&space, HUGE), 256, "a block");
@@ -111,23 +111,23 @@ fn a_block_that_does_not_fit_any_more_is_free_again_as_zeroed() {
         map(&space, 0, HUGE);
         let mut prepared = Prepared::new(vm);
         let write = Fault { addr: at(5), access: Access::Write };
-        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Err(Fallback::Unprepared));
-        space.bring(&mut prepared);
+        assert_eq!(space.faults().attempt(write, &Speculated, &mut prepared), Err(Fallback::Unprepared));
+        space.entries.bring(&mut prepared);
         // Another thread has read a page of the block.
         fault(&space, 8, Access::Read);
-        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Err(Fallback::Unprepared));
-        space.bring(&mut prepared);
-        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Ok(()));
+        assert_eq!(space.faults().attempt(write, &Speculated, &mut prepared), Err(Fallback::Unprepared));
+        space.entries.bring(&mut prepared);
+        assert_eq!(space.faults().attempt(write, &Speculated, &mut prepared), Ok(()));
         assert_eq!((resident(&space, HUGE), installed(vm)[1]), (8 + 1, 1), "32 KiB fit beside that page");
         drop(prepared);
         // A store to the page itself makes the block one page.
         let mut prepared = Prepared::new(vm);
         let write = Fault { addr: at(300), access: Access::Write };
-        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Err(Fallback::Unprepared));
-        space.bring(&mut prepared);
+        assert_eq!(space.faults().attempt(write, &Speculated, &mut prepared), Err(Fallback::Unprepared));
+        space.entries.bring(&mut prepared);
         fault(&space, 301, Access::Read);
         fault(&space, 298, Access::Read);
-        assert_eq!(attempt(&space, write, &Speculated, &mut prepared), Ok(()));
+        assert_eq!(space.faults().attempt(write, &Speculated, &mut prepared), Ok(()));
         assert_eq!((resident(&space, HUGE), fallbacks(vm)), (12, std::vec![0; 7]));
     });
 }

@@ -208,7 +208,7 @@ fn a_collapse_leaves_it_and_joins_what_a_split_has_left() {
         assert_eq!(collapse(), Ok(Collapsed::Already));
         assert!(is_by_table(&space, 3));
         // The pin's page is memory of its own, the others are small zero pages.
-        drop(space.pin_page(Vpn(BASE + 5), PinUse::Access(Access::Write)).unwrap());
+        drop(space.pins().pin_page(Vpn(BASE + 5), PinUse::Access(Access::Write)).unwrap());
         store(&space, 5, 7);
         assert!(!is_by_table(&space, 3));
         assert_eq!(collapse(), Ok(Collapsed::Copied));

@@ -297,7 +297,7 @@ fn a_pinned_page_is_memory_of_its_own() {
     with_zero(|vm, space| {
         map(&space, 0, HUGE);
         load(&space, 3);
-        let pin = space.pin_page(Vpn(BASE + 5), PinUse::Access(Access::Read)).unwrap();
+        let pin = space.pins().pin_page(Vpn(BASE + 5), PinUse::Access(Access::Read)).unwrap();
         assert!(pin.pfn() != vm.memory().zero_frame() && !vm.memory().is_zero_page(pin.pfn()));
         assert!(is_small_zero(&space, 4) && leaf(&space, 5).unwrap().0.owned());
         drop(pin);

@@ -214,11 +214,11 @@ fn a_page_is_not_copied_while_a_fork_shares_it() {
         let page = at(0).vpn();
         let fork = space.entries.fork.begin();
         fork.advance(page);
-        assert!(space.shared_hugetlb_page(page).is_some(), "it was not swept yet");
+        assert!(space.entries.shared_hugetlb_page(page).is_some(), "it was not swept yet");
         fork.advance(page.add(HUGE));
-        assert!(space.shared_hugetlb_page(page).is_none());
+        assert!(space.entries.shared_hugetlb_page(page).is_none());
         drop(fork);
-        assert!(space.shared_hugetlb_page(page).is_some());
-        assert!(child.shared_hugetlb_page(page).is_some());
+        assert!(space.entries.shared_hugetlb_page(page).is_some());
+        assert!(child.entries.shared_hugetlb_page(page).is_some());
     });
 }
