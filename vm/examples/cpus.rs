@@ -11,7 +11,7 @@ use interleaf::frame::RecordInit;
 use interleaf::machine::conformance::{self, FRAMES, Harness, Rule, Verdict};
 use interleaf::machine::{CacheType, Cpu, Machine};
 use interleaf::space::{
-    AddressSpace, Counter, Error, Fault, FaultError, Layout, MapRequest, MemlockLimit, Path, Sharing, Vm,
+    AddressSpace, Counter, Error, Fault, FaultError, Layout, MapRequest, MemlockLimit, Path, Sharing, Vm, VmOptions,
 };
 use interleaf::table::GivenFrames;
 use interleaf::table::format::X86_64;
@@ -53,8 +53,13 @@ fn the_platform_keeps_the_rules(machine: &TwoCpus) {
 fn a_system_with_helpers(machine: &'static TwoCpus) {
     let mut memory = machine.boot_map().claim(machine).expect("it is free");
     let workers = WorkerPool::spawn(machine, &mut memory.early_allocator()).expect("memory for the pool");
-    let vm = Vm::start(memory, RecordInit::Deferred).expect("60 MiB are enough");
-    let vm = vm.with_workers(&workers).with_huge_pages(HugePolicy::Madvise);
+    let options = VmOptions {
+        records: RecordInit::Deferred,
+        workers: Some(&workers),
+        huge_pages: HugePolicy::Madvise,
+        ..VmOptions::default()
+    };
+    let vm = Vm::start(memory, options).expect("60 MiB are enough");
     vm.memory().initialise(&workers, machine.nr_cpus(), &|| false, &|_| ()).expect("it is not stopped");
     jobs(&workers);
     large_ranges(&vm);

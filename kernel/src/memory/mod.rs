@@ -14,7 +14,7 @@ use crate::report;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use interleaf::frame::{BootError, NodeInitReport, PoolCounts, RecordInit};
 use interleaf::machine::Cpu;
-use interleaf::space::{Spaces, Vm};
+use interleaf::space::{Spaces, Vm, VmOptions};
 use interleaf::units::{CpuId, NodeId, PageSize};
 use interleaf::vma::{HugePolicy, ZeroPagePolicy};
 use interleaf::work::WorkerPool;
@@ -67,9 +67,16 @@ pub fn init(loader: &Loader, start: RecordInit, (huge, zero): (HugePolicy, ZeroP
     let workers = WorkerPool::spawn(&MACHINE, &mut memory.early_allocator());
     let workers = WORKERS.set(workers.unwrap_or_else(|why| refuse(MapError::Boot(why.into()))));
     let from = registers::time_stamp();
-    let vm = Vm::start(memory, start).unwrap_or_else(|why| refuse(MapError::Boot(why)));
+    let options = VmOptions {
+        records: start,
+        workers: Some(workers),
+        huge_pages: huge,
+        zero_page: zero,
+        ..VmOptions::default()
+    };
+    let vm = Vm::start(memory, options).unwrap_or_else(|why| refuse(MapError::Boot(why)));
     STARTED_IN.store(registers::time_stamp() - from, Relaxed);
-    let vm = VM.set(vm.with_workers(workers).with_huge_pages(huge).with_zero_page(zero));
+    let vm = VM.set(vm);
     SPACES.set(Spaces::new(vm).unwrap_or_else(|_| refuse(MapError::Boot(BootError::TooSmall))));
     let giant = registers::Features::of_this_cpu().giant_pages;
     if tables::build(vm.memory(), ram, giant).is_err() {

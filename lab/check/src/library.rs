@@ -7,7 +7,7 @@ use super::drive::Driver;
 use super::recount::QuiescentSystem;
 use super::setting::Setting;
 use interleaf::machine::{Entry, Format, Machine};
-use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
+use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm, VmOptions};
 use interleaf::table::walk;
 use interleaf::units::{CpuId, Level, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{Areas, HugeRefusal, VmaAttributes, VmaFlags};
@@ -35,8 +35,11 @@ impl<F: Format> Library<F> {
 
     /// A system on the machine, with the setting's huge pages.
     pub(super) fn system(&self) -> Vm<'_, SoftMachine<Host, F>> {
-        let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
-        vm.with_huge_pages(self.setting.huge.policy).with_huge_sizes(self.setting.huge.sizes)
+        let memory = boot_map(&self.machine).claim(&self.machine).expect("no other system has it");
+        let huge = self.setting.huge;
+        let options =
+            VmOptions { huge_pages: huge.policy, huge_sizes: huge.sizes, ..VmOptions::default() };
+        Vm::start(memory, options).expect("the machine has memory")
     }
 
     /// Without huge pages in the setting, a process has refused them.

@@ -10,7 +10,7 @@ use super::library::{layout_of, map_lines, page_state};
 use super::recount::QuiescentSystem;
 use super::setting::Setting;
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, Error, Path, Vm};
+use interleaf::space::{AddressSpace, Error, Path, Vm, VmOptions};
 use interleaf::units::CpuId;
 use interleaf::vma::HugePolicy;
 use interleaf_lab::machine::host::Host;
@@ -107,8 +107,9 @@ impl<F: Format> Mishaps<F> {
     }
 
     fn system(&self) -> Vm<'_, SoftMachine<Host, F>> {
-        let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("memory");
-        vm.with_huge_pages(self.huge)
+        let memory = boot_map(&self.machine).claim(&self.machine).expect("no other system has it");
+        let options = VmOptions { huge_pages: self.huge, ..VmOptions::default() };
+        Vm::start(memory, options).expect("memory")
     }
 
     /// Makes an attempt after `setup`, failing each of its allocations in turn. Pages of `looked_at` are

@@ -18,7 +18,7 @@ use super::library::layout_of;
 use super::recount::QuiescentSystem;
 use super::setting::Setting;
 use interleaf::machine::Format;
-use interleaf::space::{Active, AddressSpace, Path, Vm};
+use interleaf::space::{Active, AddressSpace, Path, Vm, VmOptions};
 use interleaf::units::{CpuId, PageSize, VirtAddr};
 use interleaf::vma::{HugePolicy, ZeroPagePolicy};
 use interleaf_lab::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
@@ -124,8 +124,10 @@ fn scenario<F: Format>(schedule: &Schedule, pair: [Action; 2]) {
     let machine = Machine::<F>::new(&MachineConfig::small(2, FRAMES)).expect("a machine");
     let entered = machine.enter(CpuId(0));
     let policy = if seed >> 4 & 1 == 0 { ZeroPagePolicy::Huge } else { ZeroPagePolicy::Virtual };
-    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory").with_huge_pages(HugePolicy::Always);
-    let vm = vm.with_zero_page(policy);
+    let memory = boot_map(&machine).claim(&machine).expect("no other system has it");
+    let options =
+        VmOptions { huge_pages: HugePolicy::Always, zero_page: policy, ..VmOptions::default() };
+    let vm = Vm::start(memory, options).expect("memory");
     let before = vm.memory().check().expect("frames add up at the start").allocated;
     let new = || AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
     let (space, others) = (new(), [new(), new()].map(|other| RefCell::new(Some(other))));

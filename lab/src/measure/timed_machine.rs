@@ -6,8 +6,8 @@ use crate::error::Failure;
 use crate::machine::host::Host;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use crate::os::affinity;
-use interleaf::frame::{BootMap, Init, Memory, RecordInit, Region, RegionKind};
-use interleaf::space::Vm;
+use interleaf::frame::{BootMap, Init, Memory, Region, RegionKind};
+use interleaf::space::{Vm, VmOptions};
 use interleaf::table::format::X86;
 use interleaf::units::{CpuId, NodeId, Pfn, PfnRange};
 use interleaf::vma::{HugePolicy, HugeSizes};
@@ -56,8 +56,9 @@ pub fn vm_with_sizes(
     policy: HugePolicy,
     sizes: HugeSizes,
 ) -> Result<MeasuredVm<'_>, Failure> {
-    let vm = Vm::new(machine, boot_map(machine)?).map_err(Failure::of)?;
-    Ok(MeasuredVm(vm.with_huge_pages(policy).with_huge_sizes(sizes)))
+    let options = VmOptions { huge_pages: policy, huge_sizes: sizes, ..VmOptions::default() };
+    let memory = boot_map(machine)?.claim(machine).map_err(Failure::of)?;
+    Ok(MeasuredVm(Vm::start(memory, options).map_err(Failure::of)?))
 }
 
 /// Runs `run` with the library on `machine` and its worker pool, which has a helper on each CPU but the
@@ -89,8 +90,8 @@ pub fn with_helpers_and<R>(
         std::thread::yield_now();
     }
     let _pinned = options.pin();
-    let vm = Vm::start(memory, RecordInit::Eager).map_err(Failure::of)?;
-    let vm = MeasuredVm(vm.with_workers(&workers).with_huge_pages(policy));
+    let options = VmOptions { workers: Some(&workers), huge_pages: policy, ..VmOptions::default() };
+    let vm = MeasuredVm(Vm::start(memory, options).map_err(Failure::of)?);
     Ok(run(&workers, &vm))
 }
 

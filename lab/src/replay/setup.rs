@@ -8,7 +8,7 @@ use crate::machine::host::Host;
 use crate::machine::soft::boot_map;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use crate::trace::{Header, Image, LOWEST_HINT, Mapping, SWAP_BYTES, Sys};
-use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
+use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm, VmOptions};
 use interleaf::table::format::X86;
 use interleaf::units::{PAGE_SIZE, Pfn, PfnRange, VirtAddr, VpnRange};
 use interleaf::vma::{Areas, VmaFlags};
@@ -31,10 +31,15 @@ pub fn machine(frames: u64) -> std::io::Result<ReplayMachine> {
 
 /// The system on that machine.
 pub fn vm(machine: &ReplayMachine, huge: HugeSetting) -> Result<Vm<'_, ReplayMachine>, String> {
-    let vm = Vm::new(machine, boot_map(machine));
-    let vm = vm.map_err(|error| format!("the machine cannot start: {error}"))?;
-    let vm = vm.with_huge_pages(huge.policy).with_zero_page(huge.zero);
-    Ok(vm.with_huge_sizes(huge.sizes()).with_shared_huge_pages(huge.shared))
+    let options = VmOptions {
+        huge_pages: huge.policy,
+        huge_sizes: huge.sizes(),
+        shared_huge_pages: huge.shared,
+        zero_page: huge.zero,
+        ..VmOptions::default()
+    };
+    let vm = boot_map(machine).claim(machine).and_then(|memory| Vm::start(memory, options));
+    vm.map_err(|error| format!("the machine cannot start: {error}"))
 }
 
 /// Frames that suffice for each of the families: those that it has at one time, and as many again for what

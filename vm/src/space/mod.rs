@@ -14,7 +14,7 @@
 //! | `rmap` | the reverse map: from a frame of anonymous memory to the entries that map it |
 //! | `activate` | a CPU loads a space and unloads it |
 //! | `spaces` | spaces by number, and handles that keep them |
-//! | `vm` | the state that all spaces of a machine share |
+//! | `vm` `options` | the state that all spaces of a machine share, and how it is made |
 //! | `counters` `error` `layout` | counters, errors, the layout of a space |
 //!
 //! # Locks
@@ -35,6 +35,7 @@ mod fork_cursor;
 mod inspect;
 mod layout;
 mod ops;
+mod options;
 mod pin;
 mod retry;
 mod rmap;
@@ -52,6 +53,7 @@ pub use inspect::Inspect;
 pub use layout::Layout;
 use ops::Destination;
 pub use ops::{Advice, Collapsed, MapRequest, Misplaced, Place, ScanStep, Sharing};
+pub use options::VmOptions;
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
 use rmap::SpaceNode;
 pub use rmap::{RmapEntry, RmapError, RmapFound};

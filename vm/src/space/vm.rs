@@ -1,10 +1,11 @@
 //! The state that all spaces of a machine share: frames, deferred frees, shootdown, counters.
 
 use super::counters::{Counter, Counters, Totals};
+use super::options::VmOptions;
 use super::rmap::AnonNodes;
 use crate::frame::{
     BootError, BootMap, BootMemory, HugeReserve, IndexAllocator, IndexPools, IndexReserve, Memory,
-    PoolCounts, RecordInit,
+    PoolCounts,
 };
 use crate::machine::Machine;
 use crate::object::{Object, Objects, SharedPoolCounts};
@@ -48,35 +49,33 @@ pub struct Vm<'m, M: Machine> {
 }
 
 impl<'m, M: Machine> Vm<'m, M> {
-    /// Takes over the memory that `map` describes, and registers the handler of shootdown interrupts.
+    /// Takes over the memory that `map` describes, and registers the handler of shootdown interrupts. The
+    /// system has the [default options](VmOptions::default).
     ///
     /// # Errors
     /// As [`BootMap::claim`], and as [`start`](Self::start).
     pub fn new(machine: &'m M, map: BootMap) -> Result<Self, BootError> {
-        Self::start(map.claim(machine)?, RecordInit::Eager)
+        Self::start(map.claim(machine)?, VmOptions::default())
     }
 
-    /// As [`new`](Self::new), of memory that is claimed already, with the frames' records written as `start`
-    /// says.
+    /// As [`new`](Self::new), of memory that is claimed already, and with these options.
     ///
     /// # Errors
     /// Where there is no memory, or too little for the system's own records;
     /// [`BootError::HandlerTaken`] where the machine has a system, of whatever memory. It stays claimed.
-    pub fn start(mut memory: BootMemory<'m, M>, start: RecordInit) -> Result<Self, BootError> {
+    pub fn start(mut memory: BootMemory<'m, M>, options: VmOptions<'m, M>) -> Result<Self, BootError> {
         let machine = memory.machine();
         let nr_cpus = machine.nr_cpus();
         let mut allocator = memory.early_allocator();
         let counters = Counters::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let numbers = CpuNumbers::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let shootdown = Registration::register(machine, &mut allocator)?;
-        let memory = Memory::start(memory, start)?;
+        let memory = Memory::start(memory, options.records)?;
         let rcu = Rcu::carve_with(&mut memory.boot_allocator(), nr_cpus, memory.garbage_limits())
             .ok_or(BootError::TooSmall)?;
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let objects = Objects::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         let anon = AnonNodes::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
-        let (huge_policy, huge_sizes) = (HugePolicy::Never, HugeSizes::NEVER);
-        let (workers, zero_page, shared_huge) = (None, ZeroPagePolicy::Huge, SharedHugePolicy::Never);
         Ok(Self {
             machine,
             memory,
@@ -86,61 +85,13 @@ impl<'m, M: Machine> Vm<'m, M> {
             objects,
             anon,
             counters,
-            workers,
-            huge_policy,
-            shared_huge,
-            huge_sizes,
-            zero_page,
+            workers: options.workers,
+            huge_policy: options.huge_pages,
+            shared_huge: options.shared_huge_pages,
+            huge_sizes: options.huge_sizes,
+            zero_page: options.zero_page,
             numbers,
         })
-    }
-
-    /// The same, with helpers for large ranges: populating, and the end of a space.
-    pub fn with_workers(self, workers: &'m WorkerPool<'m, M>) -> Self {
-        Self { workers: Some(workers), ..self }
-    }
-
-    /// The same, with huge pages as the policy says; without this there are none.
-    pub fn with_huge_pages(self, huge_policy: HugePolicy) -> Self {
-        Self { huge_policy, ..self }
-    }
-
-    /// When private memory gets huge pages.
-    pub fn huge_policy(&self) -> HugePolicy {
-        self.huge_policy
-    }
-
-    /// The same, with huge pages of shared anonymous memory as the policy says; without this there are none
-    /// but those of the reserved pool. (Linux: `shmem_enabled`.)
-    pub fn with_shared_huge_pages(self, shared_huge: SharedHugePolicy) -> Self {
-        Self { shared_huge, ..self }
-    }
-
-    /// When shared anonymous memory gets huge pages.
-    pub fn shared_huge_policy(&self) -> SharedHugePolicy {
-        self.shared_huge
-    }
-
-    /// The same, with blocks of the sizes between a base page and a huge page where `huge_sizes` says so;
-    /// without this there are none. (Linux: `hugepages-*kB/enabled`.)
-    pub fn with_huge_sizes(self, huge_sizes: HugeSizes) -> Self {
-        Self { huge_sizes, ..self }
-    }
-
-    /// When private memory gets blocks of the sizes between a base page and a huge page.
-    pub fn huge_sizes(&self) -> HugeSizes {
-        self.huge_sizes
-    }
-
-    /// The same, with loads of untouched memory as the policy says, where huge pages are allowed; without
-    /// this they map the huge zero page.
-    pub fn with_zero_page(self, zero_page: ZeroPagePolicy) -> Self {
-        Self { zero_page, ..self }
-    }
-
-    /// What loads of untouched memory find, where huge pages are allowed.
-    pub fn zero_page(&self) -> ZeroPagePolicy {
-        self.zero_page
     }
 
     /// Makes the reserved pool one of `pages` huge pages of a size, as far as that can be, by helpers of each

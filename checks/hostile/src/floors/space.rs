@@ -9,6 +9,7 @@ use interleaf::space::{
     Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Inspect, Layout, LazyTlb,
 };
 use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
+use interleaf::space::VmOptions;
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, Order, VirtAddr, Vpn, VpnRange};
@@ -65,21 +66,20 @@ fn with_space(machine: &Lab, vm: &Vm<'_, Lab>, f: impl FnOnce(&Space<'_>)) {
 
 fn vms(machine: &Lab) {
     let boot_memory = boot_map(machine).claim(machine).expect("nobody has it");
-    let vm = call!(Vm::start, boot_memory, RecordInit::Deferred).expect("an answer").expect("memory");
     let workers = WorkerPool::without_helpers(machine);
-    let vm = called!(Vm::with_workers => vm.with_workers(&workers)).expect("any pool will do");
-    let vm =
-        called!(Vm::with_huge_pages => vm.with_huge_pages(HugePolicy::Always)).expect("any policy will do");
-    assert_eq!(call!(Vm::huge_policy, &vm), Some(HugePolicy::Always));
-    let shared = SharedHugePolicy::Advise;
-    let vm = called!(Vm::with_shared_huge_pages => vm.with_shared_huge_pages(shared)).expect("any will do");
-    assert_eq!(call!(Vm::shared_huge_policy, &vm), Some(shared));
-    let vm =
-        called!(Vm::with_zero_page => vm.with_zero_page(ZeroPagePolicy::Huge)).expect("any policy will do");
-    assert_eq!(call!(Vm::zero_page, &vm), Some(ZeroPagePolicy::Huge));
-    let sizes = HugeSizes::all(SizePolicy::Always);
-    let vm = called!(Vm::with_huge_sizes => vm.with_huge_sizes(sizes)).expect("any sizes will do");
-    assert_eq!(call!(Vm::huge_sizes, &vm), Some(sizes));
+    let options = VmOptions {
+        records: RecordInit::Deferred,
+        workers: Some(&workers),
+        huge_pages: HugePolicy::Always,
+        huge_sizes: HugeSizes::all(SizePolicy::Always),
+        shared_huge_pages: SharedHugePolicy::Advise,
+        zero_page: ZeroPagePolicy::Huge,
+    };
+    let vm = call!(Vm::start, boot_memory, options).expect("an answer").expect("memory");
+    assert_eq!(call!(Vm::huge_policy, &vm), Some(options.huge_pages));
+    assert_eq!(call!(Vm::shared_huge_policy, &vm), Some(options.shared_huge_pages));
+    assert_eq!(call!(Vm::zero_page, &vm), Some(options.zero_page));
+    assert_eq!(call!(Vm::huge_sizes, &vm), Some(options.huge_sizes));
     call!(Vm::machine, &vm);
     call!(Vm::memory, &vm);
     call!(Vm::shootdown_stats, &vm);

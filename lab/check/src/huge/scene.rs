@@ -12,7 +12,7 @@ use crate::recount::QuiescentSystem;
 use crate::setting::Setting;
 use interleaf::frame::PoolCounts;
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, MemlockLimit, Path, Vm};
+use interleaf::space::{AddressSpace, MemlockLimit, Path, Vm, VmOptions};
 use interleaf::units::{CpuId, PageSize};
 use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
 use interleaf_lab::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
@@ -92,8 +92,14 @@ impl Scene {
         let config = MachineConfig::small(2, (self.pool + self.huge) * HUGE);
         let machine = Machine::<F>::new(&config).expect("a machine");
         let entered = machine.enter(CpuId(0));
-        let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
-        let vm = vm.with_huge_pages(policy).with_huge_sizes(sizes).with_shared_huge_pages(self.shared);
+        let options = VmOptions {
+            huge_pages: policy,
+            huge_sizes: sizes,
+            shared_huge_pages: self.shared,
+            ..VmOptions::default()
+        };
+        let memory = boot_map(&machine).claim(&machine).expect("no other system has it");
+        let vm = Vm::start(memory, options).expect("memory");
         let mut all = PoolCounts::default();
         (all.total, all.free) = (self.pool, self.pool);
         assert_eq!(vm.resize_huge_pool(PageSize::Huge, self.pool), all);

@@ -10,7 +10,7 @@ use crate::model::Spaces;
 use crate::recount::QuiescentSystem;
 use crate::setting::{InheritedZeroPages, Setting};
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, Counter, Path, Vm};
+use interleaf::space::{AddressSpace, Counter, Path, Vm, VmOptions};
 use interleaf::units::CpuId;
 use interleaf::vma::{HugePolicy, HugeSizes};
 use interleaf_lab::machine::host::Host;
@@ -61,8 +61,9 @@ pub fn run_sequence<F: Format>(
     setting.huge = setting.huge.with_sizes(sizes);
     let machine = SoftMachine::<Host, F>::new(&MachineConfig::small(1, FRAMES)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));
-    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory").with_huge_pages(policy);
-    let vm = vm.with_huge_sizes(sizes);
+    let memory = boot_map(&machine).claim(&machine).expect("no other system has it");
+    let options = VmOptions { huge_pages: policy, huge_sizes: sizes, ..VmOptions::default() };
+    let vm = Vm::start(memory, options).expect("memory");
     let before = vm.memory().check().expect("frames add up").allocated;
     {
         let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");

@@ -7,7 +7,7 @@ use crate::library::layout_of;
 use crate::recount::QuiescentSystem;
 use crate::setting::Setting;
 use interleaf::machine::Format;
-use interleaf::space::{Active, AddressSpace, MapRequest, MemlockLimit, Path, Place, Sharing, Vm};
+use interleaf::space::{Active, AddressSpace, MapRequest, MemlockLimit, Path, Place, Sharing, Vm, VmOptions};
 use interleaf::table::GivenFrames;
 use interleaf::units::{CpuId, PageSize, Pfn, VirtAddr};
 use interleaf::vma::{HugePolicy, ZeroPagePolicy};
@@ -93,10 +93,12 @@ fn scenario<F: Format>(schedule: &Schedule, walker: Walker, memory: Memory, writ
     let machine = Machine::<F>::new(&MachineConfig::small(3, FRAMES)).expect("a machine");
     let given = machine.frames_of_no_memory(PageSize::Giant.pages()).expect("frames");
     let cpu = machine.enter(CpuId(0));
-    let mut vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
+    let mut options = VmOptions::default();
     if memory == Memory::Zeros {
-        vm = vm.with_huge_pages(HugePolicy::Always).with_zero_page(ZeroPagePolicy::Virtual);
+        (options.huge_pages, options.zero_page) = (HugePolicy::Always, ZeroPagePolicy::Virtual);
     }
+    let claimed = boot_map(&machine).claim(&machine).expect("no other system has it");
+    let vm = Vm::start(claimed, options).expect("memory");
     let before = vm.memory().check().expect("frames add up at the start").allocated;
     let space = AddressSpace::new(&vm, layout_of(&setting), variation.path).expect("memory for a space");
     // A check that fails leaves the space as it is.

@@ -1,7 +1,7 @@
 //! A machine that listens hears why each fault gave up speculating, with the address that faulted.
 
 use interleaf::space::{
-    AddressSpace, Advice, Counter, Fallback, Fault, FaultError, Layout, MapRequest, Path, Place, Vm,
+    AddressSpace, Advice, Counter, Fallback, Fault, FaultError, Layout, MapRequest, Path, Place, Vm, VmOptions,
 };
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr};
@@ -38,7 +38,8 @@ fn with_space(
     let told = by_machine.clone();
     machine.listen(move |name, value| told.lock().unwrap().push((name, value)));
     let cpu = machine.enter(CpuId(0));
-    let vm = Vm::new(&machine, boot_map(&machine)).unwrap().with_huge_pages(huge);
+    let options = VmOptions { huge_pages: huge, ..VmOptions::default() };
+    let vm = Vm::start(boot_map(&machine).claim(&machine).unwrap(), options).unwrap();
     let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).unwrap();
     drop(cpu);
     f(&machine, &vm, &space);

@@ -7,9 +7,8 @@
 //!   cpu 2   stores, forks, changes rights, drops or unmaps in the same range; every access checks its frame
 //! ```
 
-use interleaf::frame::RecordInit;
 use interleaf::machine::Cpu as _;
-use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm};
+use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm, VmOptions};
 use interleaf::table::format::X86_64;
 use interleaf::table::walk;
 use interleaf::units::{CpuId, Level, VirtAddr, Vpn};
@@ -80,7 +79,8 @@ fn play(schedule: &Schedule, call: Call, beside: Beside, memory: Memory) {
     let mut boot = boot_map(&machine).claim(&machine).expect("nobody else has it");
     let workers = WorkerPool::spawn(&machine, &mut boot.early_allocator()).expect("memory for a pool");
     workers.set_poll_limit(PollLimit(2));
-    let vm = Vm::start(boot, RecordInit::Eager).expect("memory").with_workers(&workers);
+    let options = VmOptions { workers: Some(&workers), ..VmOptions::default() };
+    let vm = Vm::start(boot, options).expect("memory");
     let in_use = || vm.memory().check().expect("frames add up").allocated;
     vm.trim();
     let before = in_use();

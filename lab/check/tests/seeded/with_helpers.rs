@@ -1,8 +1,7 @@
 //! A space on one CPU of the seeded machine, and helpers on two others.
 
-use interleaf::frame::RecordInit;
 use interleaf::machine::Machine as _;
-use interleaf::space::{AddressSpace, Layout, Path, Vm};
+use interleaf::space::{AddressSpace, Layout, Path, Vm, VmOptions};
 use interleaf::table::format::X86_64;
 use interleaf::units::CpuId;
 use interleaf::vma::HugePolicy;
@@ -27,8 +26,9 @@ pub fn with_helpers(frames: u64, huge: HugePolicy, seeds: Range<u64>, play: fn(S
         drop(entered);
         let (machine, seed) = (&machine, schedule.seed());
         let first: Program<'_> = Box::new(move || {
-            let vm = Vm::start(memory, RecordInit::Eager).expect("memory");
-            let vm = vm.with_workers(&workers).with_huge_pages(huge);
+            let options =
+                VmOptions { workers: Some(&workers), huge_pages: huge, ..VmOptions::default() };
+            let vm = Vm::start(memory, options).expect("memory");
             let in_use = || {
                 vm.trim();
                 vm.memory().check().expect("frames add up").allocated

@@ -10,7 +10,7 @@ use crate::machine::host::{TaskSpace, with_switch_notifier};
 use crate::machine::soft::Signal;
 use crate::measure::Options;
 use crate::measure::timed_machine::{self, TimedMachine};
-use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Vm};
+use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Vm, VmOptions};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, VirtAddr, Vpn};
 use interleaf::vma::{HugePolicy, ZeroPagePolicy};
@@ -103,8 +103,10 @@ pub fn measure(program: Program, kind: ZeroPage, bytes: u64) -> Result<LibraryRo
     let options = Options::full();
     let machine = timed_machine::machine(&options, (owned + bytes / 512) / PAGE + 16 * 1024)?;
     let _entered = machine.enter(CpuId(0));
-    let vm = Vm::new(&machine, timed_machine::boot_map(&machine)?).map_err(Failure::of)?;
-    let vm = vm.with_huge_pages(HugePolicy::Always).with_zero_page(policy_of(kind));
+    let (huge_pages, zero_page) = (HugePolicy::Always, policy_of(kind));
+    let options = VmOptions { huge_pages, zero_page, ..VmOptions::default() };
+    let memory = timed_machine::boot_map(&machine)?.claim(&machine).map_err(Failure::of)?;
+    let vm = Vm::start(memory, options).map_err(Failure::of)?;
     let space = AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
         .map_err(Failure::of)?;
     let mapped = space.map(&MapRequest::anonymous(bytes + 2 * HUGE)).map_err(Failure::of)?;

@@ -2,9 +2,8 @@
 
 use super::pin::{Limit, slots};
 use super::world::{PAGE, boot_map, space_of};
-use crate::frame::RecordInit;
 use crate::machine::testing::TestMachine;
-use crate::space::{AddressSpace, Advice, MapRequest, Vm};
+use crate::space::{AddressSpace, Advice, MapRequest, Vm, VmOptions};
 use crate::units::{Access, PageSize, VirtAddr};
 use crate::work::tests::preempted::{Ready, Spinners};
 use crate::work::{PollLimit, WorkerPool};
@@ -34,7 +33,8 @@ fn repeat(
     // A helper that does not park comes soon.
     workers.set_poll_limit(PollLimit(u32::MAX));
     let spinners = Spinners::new(workers);
-    let vm = leak(Vm::start(memory, RecordInit::Eager).unwrap().with_workers(workers));
+    let options = VmOptions { workers: Some(workers), ..VmOptions::default() };
+    let vm = leak(Vm::start(memory, options).unwrap());
     let call = leak(call);
     for _ in 0..TIMES {
         spinners.become_ready(Ready::Never);

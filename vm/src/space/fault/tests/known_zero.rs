@@ -5,7 +5,7 @@ use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::Entry;
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::fault::known_zero::map_known_huge_zero;
-use crate::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm};
+use crate::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm, VmOptions};
 use crate::table::walk;
 use crate::units::{Access, Level, NodeId, PageSize, Rights, VirtAddr};
 use crate::vma::{HugePolicy, HugeRefusal, VmaFlags};
@@ -19,8 +19,9 @@ fn with_space(test: impl FnOnce(&TestSpace<'_>)) {
     let frames = machine.frames();
     let (start, len_bytes) = (frames.start.addr(), frames.len() << 12);
     let region = Region { start, len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };
-    let vm = Vm::new(&machine, BootMap::new(&[region]).unwrap()).unwrap();
-    let vm = vm.with_huge_pages(HugePolicy::Always);
+    let memory = BootMap::new(&[region]).unwrap().claim(&machine).unwrap();
+    let options = VmOptions { huge_pages: HugePolicy::Always, ..VmOptions::default() };
+    let vm = Vm::start(memory, options).unwrap();
     let space =
         AddressSpace::new(&vm, Layout::linux::<TestFormat>().overcommit(), Path::Speculative).unwrap();
     let request = MapRequest { place: Place::Fixed(BASE), ..MapRequest::anonymous(4 * HUGE_BYTES) };

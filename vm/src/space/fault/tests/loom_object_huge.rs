@@ -94,8 +94,12 @@ fn explore(before: fn(&TestSpace), cpus: [Program; 2], after: fn(&TestSpace)) ->
 /// As [`explore`], with so many preemptions: the end of a leaf or of an object takes some steps for each
 /// frame of a folio that was split.
 fn explore_bounded(preemptions: usize, pair: Pair) -> [usize; 2] {
-    let set_up = |vm: Vm<'static, Tests>| vm.with_shared_huge_pages(SharedHugePolicy::Always);
-    explore_pair_set_up(pair, FRAMES, preemptions, set_up)
+    explore_pair_set_up(pair, FRAMES, preemptions, options)
+}
+
+/// Shared memory gets huge pages.
+fn options() -> VmOptions<'static, Tests> {
+    VmOptions { shared_huge_pages: SharedHugePolicy::Always, ..VmOptions::default() }
 }
 
 fn store_to_start(machine: &'static Tests, space: &'static TestSpace) -> bool {
@@ -219,8 +223,8 @@ fn explore_two(cpus: Two) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(2, move || {
         with_leaked(Tests::of_format(FRAMES, 2), |machine| {
-            let vm = Vm::new(machine, boot_map(machine)).unwrap();
-            with_leaked(vm.with_shared_huge_pages(SharedHugePolicy::Always), |vm| {
+            let memory = boot_map(machine).claim(machine).unwrap();
+            with_leaked(Vm::start(memory, options()).unwrap(), |vm| {
                 let before = Cell::new(0);
                 with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {
                     for cpu in [1, 0] {

@@ -52,23 +52,22 @@ pub(super) fn explore_pair_with(
     (policy, sizes): (HugePolicy, HugeSizes),
     preemptions: usize,
 ) -> [usize; 2] {
-    explore_pair_set_up(pair, frames, preemptions, move |vm| {
-        vm.with_huge_pages(policy).with_huge_sizes(sizes)
-    })
+    let options = move || VmOptions { huge_pages: policy, huge_sizes: sizes, ..VmOptions::default() };
+    explore_pair_set_up(pair, frames, preemptions, options)
 }
 
-/// As [`explore_pair_on`], on a system that `set_up` returns.
+/// As [`explore_pair_on`], on a system with these options.
 pub(super) fn explore_pair_set_up(
     pair: Pair,
     frames: u64,
     preemptions: usize,
-    set_up: impl Fn(Vm<'static, Tests>) -> Vm<'static, Tests> + Send + Sync + 'static,
+    options: impl Fn() -> VmOptions<'static, Tests> + Send + Sync + 'static,
 ) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(preemptions, move || {
         with_leaked(Tests::of_format(frames, 2), |machine| {
-            let vm = Vm::new(machine, boot_map(machine)).unwrap();
-            with_leaked(set_up(vm), |vm| {
+            let memory = boot_map(machine).claim(machine).unwrap();
+            with_leaked(Vm::start(memory, options()).unwrap(), |vm| {
                 let before = Cell::new(0);
                 with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {
                     let found = one_execution(machine, space, pair, &before);

@@ -32,8 +32,9 @@ fn explore(preemptions: usize, body: Body) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(preemptions, move || {
         with_leaked(Tests::of_format(4 * TABLE, 2), |machine| {
-            let vm = Vm::new(machine, boot_map(machine)).unwrap().with_huge_pages(HugePolicy::Always);
-            with_leaked(vm, |vm| {
+            let options = VmOptions { huge_pages: HugePolicy::Always, ..VmOptions::default() };
+            let memory = boot_map(machine).claim(machine).unwrap();
+            with_leaked(Vm::start(memory, options).unwrap(), |vm| {
                 let before = Cell::new(0);
                 with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {
                     for cpu in [1, 0] {

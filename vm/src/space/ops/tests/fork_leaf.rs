@@ -5,9 +5,9 @@
 use super::Passed;
 use crate::machine::testing::TestMachine;
 use crate::space::tests::world::{PAGE, boot_map, space_of};
-use crate::space::{Fault, MapRequest, Place, Vm};
+use crate::space::{Fault, MapRequest, Place, Vm, VmOptions};
 use crate::units::{Access, Level, Order, PageSize, Vpn, VpnRange};
-use crate::vma::{HugePolicy, ZeroPagePolicy, pages_of};
+use crate::vma::{HugePolicy, pages_of};
 
 const HUGE: u64 = PageSize::Huge.pages();
 /// A page that is a multiple of all sizes.
@@ -16,8 +16,8 @@ const BASE: Vpn = Vpn(8 * PageSize::Giant.pages());
 /// The access installs a huge leaf, which a fork under way passes.
 fn pages_behind_a_fork_that_passes_what_this_installs(access: Access) {
     let machine = TestMachine::new(8 * HUGE);
-    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
-    let vm = vm.with_huge_pages(HugePolicy::Always).with_zero_page(ZeroPagePolicy::Huge);
+    let options = VmOptions { huge_pages: HugePolicy::Always, ..VmOptions::default() };
+    let vm = Vm::start(boot_map(&machine).claim(&machine).unwrap(), options).unwrap();
     let space = space_of(&vm);
     let place = Place::Fixed(BASE.addr());
     space.map(&MapRequest { place, ..MapRequest::anonymous(2 * HUGE * PAGE) }).unwrap();

@@ -1,6 +1,6 @@
 //! Populating and the end of a space with helpers: the same pages, and every frame given back.
 
-use crate::frame::{BootMap, Init, RecordInit, Region, RegionKind};
+use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::Machine as _;
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::ops::parallel::TABLE_PAGES;
@@ -45,7 +45,8 @@ pub(super) fn with_helpers_and(policy: HugePolicy, frames: u64, f: impl FnOnce(&
         while !(1..machine.nr_cpus()).all(|cpu| workers.has_helper_racy(CpuId(cpu))) {
             thread::yield_now();
         }
-        let vm = Vm::start(memory, RecordInit::Eager).unwrap().with_workers(&workers).with_huge_pages(policy);
+        let options = VmOptions { workers: Some(&workers), huge_pages: policy, ..VmOptions::default() };
+        let vm = Vm::start(memory, options).unwrap();
         let in_use = || {
             vm.trim();
             vm.memory().check().unwrap().allocated

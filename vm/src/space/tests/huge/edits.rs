@@ -235,7 +235,8 @@ fn no_cpu_keeps_the_translation_of_a_huge_page_that_went() {
     ];
     for call in calls {
         let machine = TestMachine::with_cpus(8 * HUGE, 2);
-        let vm = Vm::new(&machine, boot_map(&machine)).unwrap().with_huge_pages(HugePolicy::Always);
+        let options = VmOptions { huge_pages: HugePolicy::Always, ..VmOptions::default() };
+        let vm = Vm::start(boot_map(&machine).claim(&machine).unwrap(), options).unwrap();
         let space = space_of(&vm);
         map(&space, 0, HUGE);
         store(&space, 5, 1);

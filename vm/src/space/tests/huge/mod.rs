@@ -20,7 +20,7 @@ mod zero;
 use super::world::{PAGE, boot_map, space_of};
 use crate::machine::testing::TestMachine;
 use crate::machine::{Entry, Leaf};
-use crate::space::{AddressSpace, Counter, Fault, MapRequest, Place, Vm};
+use crate::space::{AddressSpace, Counter, Fault, MapRequest, Place, Vm, VmOptions};
 use crate::table::walk;
 use crate::units::{Access, Level, PageSize, Rights, VirtAddr, Vpn, VpnRange};
 use crate::vma::{HugePolicy, HugeSizes, ZeroPagePolicy};
@@ -62,8 +62,9 @@ fn with_sizes_and_policies(
     test: impl FnOnce(&TestVm<'_>, TestSpace<'_>),
 ) {
     let machine = TestMachine::with_cpus(frames, 2);
-    let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
-    let vm = vm.with_huge_pages(policy).with_zero_page(zero).with_huge_sizes(sizes);
+    let options =
+        VmOptions { huge_pages: policy, zero_page: zero, huge_sizes: sizes, ..VmOptions::default() };
+    let vm = Vm::start(boot_map(&machine).claim(&machine).unwrap(), options).unwrap();
     let allocated = || {
         vm.trim();
         vm.memory().check().unwrap().allocated

@@ -244,8 +244,9 @@ fn a_format_that_cannot_show_it_has_small_zero_pages() {
     let machine = TestMachine::<Sv48>::of_format(4 * HUGE, 1);
     let (start, len_bytes) = (machine.frames().start.addr(), machine.frames().len() * PAGE);
     let region = Region { start, len_bytes, kind: RegionKind::Usable(Init::Dirty), node: NodeId(0) };
-    let vm = Vm::new(&machine, BootMap::new(&[region]).unwrap()).unwrap();
-    let vm = vm.with_huge_pages(HugePolicy::Always).with_zero_page(ZeroPagePolicy::Virtual);
+    let memory = BootMap::new(&[region]).unwrap().claim(&machine).unwrap();
+    let (huge_pages, zero_page) = (HugePolicy::Always, ZeroPagePolicy::Virtual);
+    let vm = Vm::start(memory, VmOptions { huge_pages, zero_page, ..VmOptions::default() }).unwrap();
     for path in [Path::Speculative, Path::Locked] {
         let space = AddressSpace::new(&vm, Layout::linux::<Sv48>(), path).unwrap();
         let request = MapRequest { place: Place::Fixed(at(0)), ..MapRequest::anonymous(HUGE * PAGE) };

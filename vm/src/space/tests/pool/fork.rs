@@ -1,7 +1,7 @@
 //! A child shares the pages of its parent, and has none set aside.
 
 use super::*;
-use crate::space::Advice;
+use crate::space::{Advice, VmOptions};
 use crate::space::tests::pin::{Limit, slots};
 use crate::vma::FlagAdvice;
 
@@ -119,7 +119,8 @@ fn mappings_that_are_not_copied_cost_the_pool_nothing() {
 #[test]
 fn pages_of_the_pool_lie_among_base_pages_huge_zero_pages_and_pinned_ones() {
     let machine = TestMachine::with_cpus(12 * HUGE, 2);
-    let vm = Vm::new(&machine, boot_map(&machine)).unwrap().with_huge_pages(crate::vma::HugePolicy::Always);
+    let options = VmOptions { huge_pages: crate::vma::HugePolicy::Always, ..VmOptions::default() };
+    let vm = Vm::start(boot_map(&machine).claim(&machine).unwrap(), options).unwrap();
     vm.resize_huge_pool(PageSize::Huge, 2);
     let space = space_of(&vm);
     // Base pages that are pinned, huge zero pages, a page of the pool, and pinned base pages again.

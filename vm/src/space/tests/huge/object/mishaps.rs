@@ -43,7 +43,9 @@ fn a_lack_of_memory_changes_no_mapping_and_no_contents() {
             let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
             let kind = RegionKind::Usable(Init::Dirty);
             let map = BootMap::new(&[Region { start, len_bytes, kind, node: NodeId(0) }]).unwrap();
-            let vm = Vm::new(&machine, map).unwrap().with_shared_huge_pages(SharedHugePolicy::Always);
+            let shared_huge_pages = SharedHugePolicy::Always;
+            let options = VmOptions { shared_huge_pages, ..VmOptions::default() };
+            let vm = Vm::start(map.claim(&machine).unwrap(), options).unwrap();
             let space = AddressSpace::new(&vm, Layout::linux::<F>().overcommit(), Path::Speculative).unwrap();
             let has_struck = strike(&vm, &space, nth, call);
             drop(space);

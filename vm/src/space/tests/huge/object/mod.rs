@@ -11,7 +11,7 @@ use super::{BASE, HUGE, PAGE, at};
 use crate::frame::{BootMap, Init, Kind, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::machine::{Entry, Format, Leaf};
-use crate::space::{AddressSpace, Counter, Error, Fault, Layout, MapRequest, Path, Place, Sharing, Vm};
+use crate::space::{AddressSpace, Counter, Error, Fault, Layout, MapRequest, Path, Place, Sharing, Vm, VmOptions};
 use crate::table::format::{Aarch64, X86_64};
 use crate::table::walk;
 use crate::units::{Access, Level, NodeId, Order, Pfn, Rights, Vpn};
@@ -46,7 +46,8 @@ fn run<F: Format>(
     let kind = RegionKind::Usable(Init::Dirty);
     let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
     let map = BootMap::new(&[Region { start, len_bytes, kind, node: NodeId(0) }]).unwrap();
-    let vm = Vm::new(&machine, map).unwrap().with_shared_huge_pages(policy);
+    let options = VmOptions { shared_huge_pages: policy, ..VmOptions::default() };
+    let vm = Vm::start(map.claim(&machine).unwrap(), options).unwrap();
     let allocated = || {
         vm.trim();
         vm.memory().check().unwrap().allocated

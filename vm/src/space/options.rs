@@ -1,0 +1,92 @@
+//! How a system is made: its helpers, and its policies for huge pages.
+
+use super::Vm;
+use crate::frame::RecordInit;
+use crate::machine::Machine;
+use crate::vma::{HugePolicy, HugeSizes, SharedHugePolicy, ZeroPagePolicy};
+use crate::work::WorkerPool;
+use core::fmt;
+
+/// What is chosen when a system is made ([`Vm::start`]), for its life. The default is a system without
+/// helpers and without huge pages, whose records are all written at start.
+///
+/// ```
+/// use interleaf::space::VmOptions;
+/// use interleaf::vma::HugePolicy;
+/// fn advised<'m, M: interleaf::Machine>() -> VmOptions<'m, M> {
+///     VmOptions { huge_pages: HugePolicy::Madvise, ..VmOptions::default() }
+/// }
+/// ```
+pub struct VmOptions<'m, M: Machine> {
+    /// When the frames' records are written.
+    pub records: RecordInit,
+    /// Helpers for large ranges: populating, zeroing, pins, and the end of a space. `None`: each call does
+    /// all of it.
+    pub workers: Option<&'m WorkerPool<'m, M>>,
+    /// When private memory gets huge pages. (Linux: `transparent_hugepage/enabled`.)
+    pub huge_pages: HugePolicy,
+    /// When private memory gets blocks of the sizes between a base page and a huge page. (Linux:
+    /// `hugepages-*kB/enabled`.)
+    pub huge_sizes: HugeSizes,
+    /// When shared anonymous memory gets huge pages other than those of the reserved pool. (Linux:
+    /// `shmem_enabled`.)
+    pub shared_huge_pages: SharedHugePolicy,
+    /// What loads of untouched memory find where huge pages are allowed.
+    pub zero_page: ZeroPagePolicy,
+}
+
+impl<M: Machine> Default for VmOptions<'_, M> {
+    fn default() -> Self {
+        Self {
+            records: RecordInit::Eager,
+            workers: None,
+            huge_pages: HugePolicy::Never,
+            huge_sizes: HugeSizes::NEVER,
+            shared_huge_pages: SharedHugePolicy::Never,
+            zero_page: ZeroPagePolicy::Huge,
+        }
+    }
+}
+
+impl<M: Machine> Clone for VmOptions<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for VmOptions<'_, M> {}
+
+impl<M: Machine> fmt::Debug for VmOptions<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VmOptions")
+            .field("records", &self.records)
+            .field("workers", &self.workers)
+            .field("huge_pages", &self.huge_pages)
+            .field("huge_sizes", &self.huge_sizes)
+            .field("shared_huge_pages", &self.shared_huge_pages)
+            .field("zero_page", &self.zero_page)
+            .finish()
+    }
+}
+
+impl<M: Machine> Vm<'_, M> {
+    /// When private memory gets huge pages.
+    pub fn huge_policy(&self) -> HugePolicy {
+        self.huge_policy
+    }
+
+    /// When shared anonymous memory gets huge pages.
+    pub fn shared_huge_policy(&self) -> SharedHugePolicy {
+        self.shared_huge
+    }
+
+    /// When private memory gets blocks of the sizes between a base page and a huge page.
+    pub fn huge_sizes(&self) -> HugeSizes {
+        self.huge_sizes
+    }
+
+    /// What loads of untouched memory find, where huge pages are allowed.
+    pub fn zero_page(&self) -> ZeroPagePolicy {
+        self.zero_page
+    }
+}
