@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `steps` | the steps of `test` and `ci`, in order |
 //! | `runner` | running and timing steps in two lanes, and listing those that cannot run |
-//! | `layers` | which module may name which, where `unsafe` may stand, which files the walks name |
+//! | `layers` | which module may name which, where `unsafe` may stand, what types offer |
 //! | `boots` | booting the kernel, and its programs on the host |
 //! | `storm` | many boots of one test |
 //! | `lines` | the lines that two faults fight for, as the emulator sees it |
@@ -53,6 +53,7 @@ usage: cargo xtask CHORE
   storm    boot the storm many times: --boots 200 --cpus 1,2,4 --first SEED --program NAME --rounds N
            --selftest NAME
   layers   check which module names which and where `unsafe` stands
+  surface  count the methods of the library's types, and name the types that can write an entry
   mutate   break the library in many ways, one at a time, and see each noticed: --list, --sample,
            --only NAME,...; with --write first, the table in docs/design/mutations.md is brought up to date
   soak     what takes too long for the tests: fuzz, oracle, forks, pairs, mutations, sweep, valgrind;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         ["lines"] => lines::run(&root()),
         ["storm", ref rest @ ..] => storm::run(&root(), rest),
         ["layers"] => layers::check_and_print(&root()),
+        ["surface"] => layers::surface::print(&root()),
         ["mutate", ref rest @ ..] => mutate::run(&root(), rest),
         ["soak", ref rest @ ..] => soak::run(&root(), rest),
         ["sweep", ref rest @ ..] => sweep::run(&root(), rest),

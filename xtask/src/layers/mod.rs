@@ -8,12 +8,13 @@
 //! compiler checks; files outside of floors are searched here.
 //!
 //! Each rule has a small tree in `xtask/fixtures` that breaks it, so that a rule that finds nothing any more
-//! fails its test. Beside the rules, the walks of ARCHITECTURE.md name files that are there (`walks`), and
-//! the protocols that comments cite are defined (`protocols`).
+//! fails its test. Beside the rules, the walks of ARCHITECTURE.md name files that are there (`walks`), the
+//! protocols that comments cite are defined (`protocols`), and the methods of types are counted (`surface`).
 
 mod floors;
 mod protocols;
 mod rules;
+pub mod surface;
 pub mod tokens;
 mod walks;
 
@@ -70,6 +71,7 @@ fn check(root: &Path) -> Result<(usize, Vec<Violation>), String> {
     }
     violations.extend(walks::check(root));
     violations.extend(protocols::check(root));
+    violations.extend(surface::check(root));
     violations.sort();
     Ok((files.len(), violations))
 }

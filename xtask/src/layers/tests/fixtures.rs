@@ -133,3 +133,14 @@ fn a_file_that_matches_on_a_kind_of_memory_is_found() {
         ["vm/src/space/mod.rs:6: a variant of LeafClass outside of its file: ask it for the rule"]
     );
 }
+
+#[test]
+fn a_space_that_does_all_itself_is_found() {
+    assert_eq!(
+        fixture("surface"),
+        [
+            "vm/src/space/mod.rs:83: step_of is a free function that takes an AddressSpace",
+            "vm/src/table/mod.rs:18: Peeker writes an entry, and is not in the list of types that do",
+        ]
+    );
+}
