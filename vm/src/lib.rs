@@ -68,6 +68,7 @@
 //! | 5 | [`tlb`] | gather, shootdown, generations |
 //! | 5 | [`object`] | memory that several mappings show, and which frame holds which page of it |
 //! | 5 | [`vma`] | mappings and their index; merge and split as pure decisions |
+//! | 5 | `anon` | the trees that forks make of spaces, for the reverse map |
 //! | 6 | [`space`] | the address space: one file for each operation |
 #![no_std]
 #![warn(missing_debug_implementations)]
@@ -80,6 +81,7 @@ extern crate std;
 #[macro_use]
 mod mutant;
 
+mod anon;
 pub mod frame;
 pub mod index;
 pub mod machine;

@@ -57,7 +57,8 @@ pub use options::VmOptions;
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
 use rmap::SpaceNode;
 pub use rmap::{RmapEntry, RmapError, RmapFound};
-pub use spaces::{SpaceHandle, SpaceId, Spaces};
+pub use crate::units::SpaceId;
+pub use spaces::{SpaceHandle, Spaces};
 pub use vm::Vm;
 pub use walk::{CallChain, FrameRecord, Walker};
 

@@ -32,16 +32,12 @@
 //! this; dropping its clone is all that the parent's space sees. Other threads of the program have ended
 //! before; where one has not, its handle keeps the old space until it does.
 
-use super::{AddressSpace, Error, Vm};
+use super::{AddressSpace, Error, SpaceId, Vm};
 use crate::frame::{HeldRegistry, Hold};
 use crate::machine::Machine;
 use core::fmt;
 use core::num::NonZeroU64;
 use core::ops::Deref;
-
-/// The number of a space. No other space of the system has it, or had it before.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SpaceId(pub u64);
 
 /// The spaces of a system that are reached by number. Made once, at start: what it takes of the system's
 /// memory for its lists is never given back.

@@ -2,7 +2,7 @@
 
 use super::counters::{Counter, Counters, Totals};
 use super::options::VmOptions;
-use super::rmap::AnonNodes;
+use crate::anon::AnonNodes;
 use crate::frame::{
     BootError, BootMap, BootMemory, HugeReserve, IndexAllocator, IndexPools, IndexReserve, Memory,
     PoolCounts,

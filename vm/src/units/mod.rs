@@ -13,7 +13,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `addr` | [`PhysAddr`], [`VirtAddr`] |
-//! | `number` | [`Pfn`], [`Vpn`], [`Order`] |
+//! | `number` | [`Pfn`], [`Vpn`], [`Order`], [`SpaceId`] |
 //! | `range` | half-open ranges of both |
 //! | `level` | [`Level`] of a table, [`PageSize`] of a leaf |
 //! | `rights` | rights of a mapping, kinds of access |
@@ -37,7 +37,7 @@ pub use cpu::{CpuId, MAX_NODES, NodeId, NodeMask};
 pub(crate) use cpu_mask::bits;
 pub use cpu_mask::{CpuMask, CpuMaskIter, CpuWords, MAX_CPUS};
 pub use level::{Level, PageSize};
-pub use number::{Order, Pfn, Vpn};
+pub use number::{Order, Pfn, SpaceId, Vpn};
 pub use range::{PfnRange, VpnRange};
 pub use rights::{Access, Rights};
 

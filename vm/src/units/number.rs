@@ -86,3 +86,7 @@ impl fmt::Debug for Order {
         write!(f, "order {}", self.0)
     }
 }
+
+/// The number of a space. No other space of the system has it, or had it before.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SpaceId(pub u64);

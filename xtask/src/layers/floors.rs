@@ -33,6 +33,7 @@ const LIBRARY: Shelf = Shelf {
         ("tlb", 5),
         ("vma", 5),
         ("object", 5),
+        ("anon", 5),
         ("space", 6),
     ],
     roots: &["lib", "mutant"],

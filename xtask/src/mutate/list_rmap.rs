@@ -70,6 +70,6 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "rmap.number-given-twice",
         wrong: "after 2^32 nodes one has the number of another",
-        test: Unit("space::rmap::node::tests"),
+        test: Unit("anon::node::tests"),
     },
 ];

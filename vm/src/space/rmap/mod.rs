@@ -16,9 +16,9 @@
 //! |---|---|
 //! | `mod` | [`Vm::rmap_walk`], [`Spaces::rmap_walk`], and what they say |
 //! | `walk` | one walk over the spaces that may map a frame |
-//! | `node` | nodes, by number |
-//! | `tree` | a tree whose lock is held: its links |
 //! | `space_node` | a space's place in its tree |
+//!
+//! Nodes and trees are the floor below: `anon`.
 //!
 //! # What an answer is worth
 //!
@@ -27,12 +27,9 @@
 //! until its flush is over. Where fewer are found than it says, something is beside the walk, and it walks
 //! again. docs/design/reverse-map.md has the protocol and its limits.
 
-mod node;
 mod space_node;
-mod tree;
 mod walk;
 
-pub(super) use node::AnonNodes;
 pub(super) use space_node::SpaceNode;
 
 use super::{AddressSpace, SpaceId, Spaces, Vm};

@@ -1,8 +1,7 @@
 //! One walk over the spaces that may map a frame.
 
-use super::node::AnonNodes;
-use super::tree::{PlaceLost, STEPS, TreePlace};
 use super::{RmapEntry, Visited};
+use crate::anon::{AnonNodes, PlaceLost, STEPS, TreePlace};
 use crate::frame::{Birth, FrameMeta};
 use crate::machine::{Entry, Leaf, Machine};
 use crate::space::edit::entries::Entries;

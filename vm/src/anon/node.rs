@@ -3,9 +3,9 @@
 use super::tree::LockedTree;
 use crate::frame::{AnonNodeId, Memory, Registry};
 use crate::machine::{Cpu, Machine};
-use crate::space::SpaceId;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::sync::{CacheAligned, Rcu, ReadGuard, SpinLock, lockdep};
+use crate::units::SpaceId;
 use core::fmt;
 use core::num::{NonZeroU32, NonZeroU64};
 
@@ -13,13 +13,13 @@ use core::num::{NonZeroU32, NonZeroU64};
 ///
 /// The root's lock guards the links of all nodes of the tree, and what each holds: they are relaxed. That a
 /// node is in its registry is seen by whoever finds it there.
-pub(super) struct AnonNode<C: Cpu> {
+pub(crate) struct AnonNode<C: Cpu> {
     /// What the node holds, as [`Occupant`] says.
     occupant: AtomicU64<C>,
     /// The right to change the tree; of nodes that are no roots it is not used.
     pub(super) lock: SpinLock<(), C, { lockdep::ANON_TREE.0 }>,
     /// Never changes. The root outlives all other nodes of its tree.
-    pub(super) root: AnonNodeId,
+    pub root: AnonNodeId,
     pub(super) parent: Link<C>,
     /// The first of the children, in the order in which they were linked.
     pub(super) first_child: Link<C>,
@@ -107,7 +107,7 @@ impl<C: Cpu> AnonNode<C> {
 }
 
 /// All nodes of a system. A node takes 64 bytes of a pool.
-pub(in crate::space) struct AnonNodes<'m, M: Machine> {
+pub(crate) struct AnonNodes<'m, M: Machine> {
     registry: Registry<'m, AnonNode<M::Cpu>, M>,
     numbers: CacheAligned<Numbers<M::Cpu>>,
 }
@@ -130,7 +130,7 @@ impl<'m, M: Machine> AnonNodes<'m, M> {
 
     /// Makes a node for a space, below no other yet: in the tree of that root, or as the root of a new one.
     /// `None` where there is no memory.
-    pub(super) fn create(
+    pub fn create(
         &self,
         memory: &Memory<'m, M>,
         rcu: &Rcu<'_, M::Cpu>,
@@ -157,7 +157,7 @@ impl<'m, M: Machine> AnonNodes<'m, M> {
     }
 
     /// The node of that number, for the life of a read section.
-    pub(super) fn get<'r>(
+    pub fn get<'r>(
         &'r self,
         id: AnonNodeId,
         reading: &'r ReadGuard<'_, M::Cpu>,
@@ -166,7 +166,7 @@ impl<'m, M: Machine> AnonNodes<'m, M> {
     }
 
     /// Locks the tree that the node is in. `None` where it is in none any more.
-    pub(super) fn lock<'r>(
+    pub fn lock<'r>(
         &'r self,
         id: AnonNodeId,
         reading: &'r ReadGuard<'_, M::Cpu>,
@@ -177,7 +177,7 @@ impl<'m, M: Machine> AnonNodes<'m, M> {
     }
 
     /// Frees a node that was taken out of its tree, after a grace period. May wait for readers.
-    pub(super) fn free(&self, memory: &Memory<'m, M>, rcu: &Rcu<'_, M::Cpu>, id: AnonNodeId) {
+    pub fn free(&self, memory: &Memory<'m, M>, rcu: &Rcu<'_, M::Cpu>, id: AnonNodeId) {
         let freed = self.registry.remove(memory, rcu, key(id));
         debug_assert!(freed, "a node is freed twice");
         self.numbers.nodes.fetch_sub(1, Relaxed);
@@ -200,5 +200,5 @@ impl<M: Machine> fmt::Debug for AnonNodes<'_, M> {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "../tests/rmap_node.rs"]
+#[path = "tests/node.rs"]
 mod tests;

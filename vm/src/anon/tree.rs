@@ -14,15 +14,15 @@
 use super::node::{AnonNode, AnonNodes, Occupant};
 use crate::frame::AnonNodeId;
 use crate::machine::Machine;
-use crate::space::SpaceId;
 use crate::sync::{ReadGuard, SpinGuard};
+use crate::units::SpaceId;
 use core::ops::ControlFlow;
 
 /// Nodes that are looked at under one lock of the tree, at most.
-pub(super) const STEPS: usize = if cfg!(any(loom, debug_assertions)) { 4 } else { 128 };
+pub(crate) const STEPS: usize = if cfg!(any(loom, debug_assertions)) { 4 } else { 128 };
 
 /// A tree, locked.
-pub(super) struct LockedTree<'r, 'm, M: Machine> {
+pub(crate) struct LockedTree<'r, 'm, M: Machine> {
     nodes: &'r AnonNodes<'m, M>,
     reading: &'r ReadGuard<'r, M::Cpu>,
     _held: SpinGuard<'r, (), M::Cpu>,
@@ -30,7 +30,7 @@ pub(super) struct LockedTree<'r, 'm, M: Machine> {
 
 /// How far a walk has come. The node may be gone by the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TreePlace {
+pub(crate) enum TreePlace {
     /// The node is next.
     At(AnonNodeId),
     /// What is below the node is next.
@@ -67,7 +67,7 @@ impl<'r, 'm, M: Machine> LockedTree<'r, 'm, M> {
     }
 
     /// Appends a node, just made, to the children of `parent`.
-    pub(super) fn link(&self, parent: AnonNodeId, child: AnonNodeId) {
+    pub fn link(&self, parent: AnonNodeId, child: AnonNodeId) {
         let (Some(above), Some(node)) = (self.node(parent), self.node(child)) else { return };
         debug_assert!(node.parent.get().is_none() && node.root == above.root, "{child:?} is in a tree");
         node.parent.set(Some(parent));
@@ -88,7 +88,7 @@ impl<'r, 'm, M: Machine> LockedTree<'r, 'm, M> {
 
     /// The nearest node above whose space has ended, which frames name, and which has one child. `Continue`
     /// with the node that was come to, where that is as far as one lock should last.
-    pub(super) fn ended_above(&self, id: AnonNodeId) -> ControlFlow<Option<AnonNodeId>, AnonNodeId> {
+    pub fn ended_above(&self, id: AnonNodeId) -> ControlFlow<Option<AnonNodeId>, AnonNodeId> {
         let mut place = id;
         for _ in 0..STEPS {
             let above = self.node(place).and_then(|node| node.parent.get());
@@ -108,7 +108,7 @@ impl<'r, 'm, M: Machine> LockedTree<'r, 'm, M> {
     }
 
     /// Notes that the space of the node has ended, and whether frames name the node.
-    pub(super) fn end(&self, id: AnonNodeId, is_named: bool) {
+    pub fn end(&self, id: AnonNodeId, is_named: bool) {
         if let Some(node) = self.node(id) {
             node.set_occupant(Occupant::Ended { is_named });
         }
@@ -116,7 +116,7 @@ impl<'r, 'm, M: Machine> LockedTree<'r, 'm, M> {
 
     /// Takes the node out of the tree if that does not need it any more; it is for the caller to free.
     /// Returns then which node may not be needed either, now that this one is gone.
-    pub(super) fn remove(&self, id: AnonNodeId) -> Option<Option<AnonNodeId>> {
+    pub fn remove(&self, id: AnonNodeId) -> Option<Option<AnonNodeId>> {
         let node = self.node(id)?;
         let Occupant::Ended { is_named } = node.occupant() else { return None };
         let parent = node.parent.get();
@@ -176,7 +176,7 @@ impl<'r, 'm, M: Machine> LockedTree<'r, 'm, M> {
 
     /// One step of a walk over the nodes from `top` down: the space that it comes by, if one lives there; and
     /// the place of the next step, if there is one. `Err` where the place is gone.
-    pub(super) fn next(
+    pub fn next(
         &self,
         place: TreePlace,
         top: AnonNodeId,
@@ -203,4 +203,4 @@ impl<'r, 'm, M: Machine> LockedTree<'r, 'm, M> {
 
 /// The node that a walk has come to was taken out of its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PlaceLost;
+pub(crate) struct PlaceLost;
