@@ -3,9 +3,9 @@
 //! The library is built of floors, and a floor names only lower ones, as `crate::<floor>`. `table`, `tlb`,
 //! `vma`, `object` and `anon` share a floor and are strangers: they meet in `space`. The lab is built of
 //! floors too, from its errors up to its command line. The lab and the kernel stand on the library and on the
-//! crate of Linux's binary interface, and never name each other. Above `sync`, atomics come from `sync`. `unsafe`
-//! stands where memory or the machine is handled: a floor that has no place for it forbids it, which the
-//! compiler checks; files outside of floors are searched here.
+//! crate of Linux's binary interface, and never name each other. Above `sync`, atomics come from `sync`.
+//! `unsafe` stands where memory or the machine is handled: a floor that has no place for it forbids it, which
+//! the compiler checks; files outside of floors are searched here.
 //!
 //! Each rule has a small tree in `xtask/fixtures` that breaks it, so that a rule that finds nothing any more
 //! fails its test. Beside the rules, the walks of ARCHITECTURE.md name files that are there (`walks`), the

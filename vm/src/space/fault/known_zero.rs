@@ -9,12 +9,12 @@ use crate::units::{Access, Level, Order, Vpn};
 use crate::vma::{Vma, ZeroPagePolicy, order_of_fault};
 
 impl<M: Machine> Faults<'_, '_, M> {
-    /// Maps the huge zero page, to which the space has a reference, where a load's walk has ended at an absent
-    /// entry above the last level. All that a load does where nothing else is going on, in registers: `false`,
-    /// and nothing has changed, wherever more is to be looked at.
+    /// Maps the huge zero page, to which the space has a reference, where a load's walk has ended at an
+    /// absent entry above the last level. All that a load does where nothing else is going on, in registers:
+    /// `false`, and nothing has changed, wherever more is to be looked at.
     ///
-    /// The three questions: the table is attached, or it could not be locked; the entry is absent; the mapping is
-    /// live, which both proofs accept, and is the one whose pages were looked at.
+    /// The three questions: the table is attached, or it could not be locked; the entry is absent; the
+    /// mapping is live, which both proofs accept, and is the one whose pages were looked at.
     #[inline(always)]
     pub(super) fn map_known_huge_zero(
         self,
@@ -44,7 +44,8 @@ impl<M: Machine> Faults<'_, '_, M> {
         self.map_known(vma, page, table, (HugeZeroKind::Page, reading))
     }
 
-    /// As [`map_known_huge_zero`](Self::map_known_huge_zero), of the table of zeros, under the other policies.
+    /// As [`map_known_huge_zero`](Self::map_known_huge_zero), of the table of zeros, under the other
+    /// policies.
     #[cold]
     #[inline(never)]
     fn show_known_table(

@@ -66,7 +66,8 @@ impl<M: Machine> Proof<M> for Speculated {
 }
 
 impl<M: Machine> Faults<'_, '_, M> {
-    /// The live mapping that says the same of this page as a stale one: the stale one was split, merged or grew.
+    /// The live mapping that says the same of this page as a stale one: the stale one was split, merged or
+    /// grew.
     #[cold]
     fn find_equivalent<'g>(
         self,

@@ -17,7 +17,8 @@ impl<M: Machine> Inspect<'_, '_, M> {
     /// `/proc/PID/smaps_rollup`.)
     ///
     /// Takes no lock and waits for no other CPU; called outside of any read section. Each entry is as it was
-    /// at one moment of this call, another one for each: exact where nothing else changes the space meanwhile.
+    /// at one moment of this call, another one for each: exact where nothing else changes the space
+    /// meanwhile.
     pub fn resident(self) -> Resident {
         self.resident_in(self.space.layout.areas.user)
     }
