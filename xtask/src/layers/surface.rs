@@ -171,18 +171,19 @@ fn function<'a>(tokens: &'a [Token], at: usize, end: usize, of: Option<&'a str>)
 fn end_of_item(tokens: &[Token], at: usize) -> usize {
     let (mut braces, mut brackets) = (0, 0);
     for (here, token) in tokens.iter().enumerate().skip(at) {
-        match () {
-            () if token.is('(') || token.is('[') => brackets += 1,
-            () if token.is(')') || token.is(']') => brackets -= 1,
-            () if token.is('{') => braces += 1,
-            () if token.is('}') => {
-                braces -= 1;
-                if braces <= 0 && brackets == 0 && !is_argument(tokens, here) {
-                    return here + 1;
-                }
+        if token.is('(') || token.is('[') {
+            brackets += 1;
+        } else if token.is(')') || token.is(']') {
+            brackets -= 1;
+        } else if token.is('{') {
+            braces += 1;
+        } else if token.is('}') {
+            braces -= 1;
+            if braces <= 0 && brackets == 0 && !is_argument(tokens, here) {
+                return here + 1;
             }
-            () if token.is(';') && braces == 0 && brackets == 0 => return here + 1,
-            () => {}
+        } else if token.is(';') && braces == 0 && brackets == 0 {
+            return here + 1;
         }
     }
     tokens.len()
