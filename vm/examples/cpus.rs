@@ -11,7 +11,8 @@ use interleaf::frame::RecordInit;
 use interleaf::machine::conformance::{self, FRAMES, Harness, Rule, Verdict};
 use interleaf::machine::{CacheType, Cpu, Machine};
 use interleaf::space::{
-    AddressSpace, Counter, Error, Fault, FaultError, Layout, MapRequest, MemlockLimit, Path, Sharing, Vm, VmOptions,
+    AddressSpace, Counter, Error, Fault, FaultError, Layout, MapRequest, MemlockLimit, Path, Sharing, Vm,
+    VmOptions,
 };
 use interleaf::table::GivenFrames;
 use interleaf::table::format::X86_64;

@@ -50,7 +50,10 @@ fn main() {
         let addr = VirtAddr(base.0 + page * PAGE_SIZE as u64);
         let outcome = space.fault(Fault { addr, access: Access::Write });
         assert_eq!(outcome, Ok(Outcome::Speculated));
-        println!("{addr:?} is in {:?}", space.inspect().resident_frame(addr.vpn()).expect("just made present").0);
+        println!(
+            "{addr:?} is in {:?}",
+            space.inspect().resident_frame(addr.vpn()).expect("just made present").0
+        );
     }
     let nothing = Fault { addr: VirtAddr(0), access: Access::Read };
     assert_eq!(space.fault(nothing), Err(FaultError::NotMapped));

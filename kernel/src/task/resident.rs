@@ -59,8 +59,8 @@ impl Process {
     /// Counts the resident memory of the running thread, which is one of the process. Not with preemption
     /// off.
     pub fn count_resident(&self) -> Resident {
-        let resident =
-            percpu::thread().with_space(|space| space.expect("a program's thread has a space").inspect().resident());
+        let resident = percpu::thread()
+            .with_space(|space| space.expect("a program's thread has a space").inspect().resident());
         self.memory().own.fetch_max(resident.pages(), Relaxed);
         resident
     }

@@ -125,8 +125,7 @@ fn scenario<F: Format>(schedule: &Schedule, pair: [Action; 2]) {
     let entered = machine.enter(CpuId(0));
     let policy = if seed >> 4 & 1 == 0 { ZeroPagePolicy::Huge } else { ZeroPagePolicy::Virtual };
     let memory = boot_map(&machine).claim(&machine).expect("no other system has it");
-    let options =
-        VmOptions { huge_pages: HugePolicy::Always, zero_page: policy, ..VmOptions::default() };
+    let options = VmOptions { huge_pages: HugePolicy::Always, zero_page: policy, ..VmOptions::default() };
     let vm = Vm::start(memory, options).expect("memory");
     let before = vm.memory().check().expect("frames add up at the start").allocated;
     let new = || AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");

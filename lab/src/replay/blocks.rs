@@ -36,7 +36,9 @@ impl Checker<'_> {
         }
         self.brought.remove(page);
         let mut came = 0;
-        for other in beside.into_iter().filter(|other| player.space.inspect().resident_frame(*other).is_some()) {
+        for other in
+            beside.into_iter().filter(|other| player.space.inspect().resident_frame(*other).is_some())
+        {
             self.note_filled(other, None, player, filled);
             self.brought.insert(other);
             came += 1;

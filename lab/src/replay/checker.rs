@@ -176,8 +176,9 @@ impl<'a> Checker<'a> {
         let is_zero = before.is_some_and(|(frame, _)| frame == player.space.vm().memory().zero_frame());
         let mappers = before.filter(|_| !is_zero).map_or(0, |(frame, _)| player.mappers(page, frame));
         let (raised, growths) = (player.counts.raised(), player.counts.growths());
-        let anonymous =
-            |player: &Player<'_, '_>| player.space.inspect().vma_at(addr).filter(|_| self.unsettled.is_possible());
+        let anonymous = |player: &Player<'_, '_>| {
+            player.space.inspect().vma_at(addr).filter(|_| self.unsettled.is_possible())
+        };
         let had_none = anonymous(player).is_some_and(|vma| vma.anon.is_none());
         let done = player.touch(addr, tried);
         if had_none && let Some(vma) = anonymous(player).filter(|vma| !vma.anon.is_none()) {
@@ -199,7 +200,11 @@ impl<'a> Checker<'a> {
         if player.counts.growths() > growths {
             // A stack that grows in place keeps its copies' identity, a mapping put below it has none.
             self.imposed.extend(
-                player.space.inspect().vma_at(addr).map(|vma| vma.range.start.addr().0..vma.range.end.addr().0),
+                player
+                    .space
+                    .inspect()
+                    .vma_at(addr)
+                    .map(|vma| vma.range.start.addr().0..vma.range.end.addr().0),
             );
         }
         let met = Met { is_present, is_zero, raised, is_huge: huge_before.is_some() || is_brought };

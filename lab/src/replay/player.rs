@@ -96,7 +96,9 @@ impl<'a, 'v> Player<'a, 'v> {
 
     /// How many spaces of the family map the frame at the page: two, where it is more than one.
     pub fn mappers(&self, page: Vpn, frame: Pfn) -> usize {
-        let maps = |space: &AddressSpace<'_, _>| space.inspect().resident_frame(page).is_some_and(|(f, _)| f == frame);
+        let maps = |space: &AddressSpace<'_, _>| {
+            space.inspect().resident_frame(page).is_some_and(|(f, _)| f == frame)
+        };
         self.family.alive().filter(|space| maps(space)).take(2).count()
     }
 

@@ -164,10 +164,11 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
         if let Some(found) = speculated {
             return Ok(found);
         }
-        let found = self.faults.until_resolved((page, "copy"), &mut prepared, None, |prepared, after_writers| {
-            let guard = self.faults.share_page(page, after_writers);
-            self.source_attempt(page, part, &Locked::new(&guard), prepared)
-        });
+        let found =
+            self.faults.until_resolved((page, "copy"), &mut prepared, None, |prepared, after_writers| {
+                let guard = self.faults.share_page(page, after_writers);
+                self.source_attempt(page, part, &Locked::new(&guard), prepared)
+            });
         found.map_err(error_of)
     }
 

@@ -43,6 +43,7 @@ mod spaces;
 mod vm;
 mod walk;
 
+pub use crate::units::SpaceId;
 pub use activate::{Active, LazyTlb};
 pub use counters::{Counter, Counters, Totals};
 use edit::entries::Entries;
@@ -57,7 +58,6 @@ pub use options::VmOptions;
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
 use rmap::SpaceNode;
 pub use rmap::{RmapEntry, RmapError, RmapFound};
-pub use crate::units::SpaceId;
 pub use spaces::{SpaceHandle, Spaces};
 pub use vm::Vm;
 pub use walk::{CallChain, FrameRecord, Walker};

@@ -4,8 +4,7 @@ use super::counters::{Counter, Counters, Totals};
 use super::options::VmOptions;
 use crate::anon::AnonNodes;
 use crate::frame::{
-    BootError, BootMap, BootMemory, HugeReserve, IndexAllocator, IndexPools, IndexReserve, Memory,
-    PoolCounts,
+    BootError, BootMap, BootMemory, HugeReserve, IndexAllocator, IndexPools, IndexReserve, Memory, PoolCounts,
 };
 use crate::machine::Machine;
 use crate::object::{Object, Objects, SharedPoolCounts};

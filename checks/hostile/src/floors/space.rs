@@ -5,11 +5,11 @@ use crate::odd::{self, NUMBERS};
 use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use_pages, with_vm};
 use crate::{call, called};
 use interleaf::frame::RecordInit;
+use interleaf::space::VmOptions;
 use interleaf::space::{
     Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Inspect, Layout, LazyTlb,
 };
 use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
-use interleaf::space::VmOptions;
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, Order, VirtAddr, Vpn, VpnRange};

@@ -54,7 +54,9 @@ fn call_all(space: &Space<'_>, base: VirtAddr) {
     drop(space.fork().expect("memory"));
     space.inspect().each_vma(|_| ());
     space.mincore(base, 4096, |_, _| ()).expect("mapped");
-    space.walker().scan_accessed_and_flush(VpnRange { start: base.vpn(), end: base.vpn().add(PAGES) }, |_, _| ());
+    space
+        .walker()
+        .scan_accessed_and_flush(VpnRange { start: base.vpn(), end: base.vpn().add(PAGES) }, |_, _| ());
     vm.settle();
     vm.trim();
 }

@@ -117,7 +117,8 @@ impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
         for (nr, page) in self.pages() {
             let reading = self.space.vm().read();
             for access in [Access::Read, Access::Write] {
-                let led = self.space.walker().translate_access(page.addr(), access, NoteUse::AsHardware, &reading);
+                let led =
+                    self.space.walker().translate_access(page.addr(), access, NoteUse::AsHardware, &reading);
                 if let Ok(led) = led {
                     self.assert_known(nr, page, led);
                     assert!(led.rights.contains(access.needs()) && led.accessed);

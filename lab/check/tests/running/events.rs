@@ -1,7 +1,8 @@
 //! A machine that listens hears why each fault gave up speculating, with the address that faulted.
 
 use interleaf::space::{
-    AddressSpace, Advice, Counter, Fallback, Fault, FaultError, Layout, MapRequest, Path, Place, Vm, VmOptions,
+    AddressSpace, Advice, Counter, Fallback, Fault, FaultError, Layout, MapRequest, Path, Place, Vm,
+    VmOptions,
 };
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr};

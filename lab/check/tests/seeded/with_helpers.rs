@@ -26,8 +26,7 @@ pub fn with_helpers(frames: u64, huge: HugePolicy, seeds: Range<u64>, play: fn(S
         drop(entered);
         let (machine, seed) = (&machine, schedule.seed());
         let first: Program<'_> = Box::new(move || {
-            let options =
-                VmOptions { workers: Some(&workers), huge_pages: huge, ..VmOptions::default() };
+            let options = VmOptions { workers: Some(&workers), huge_pages: huge, ..VmOptions::default() };
             let vm = Vm::start(memory, options).expect("memory");
             let in_use = || {
                 vm.trim();

@@ -73,7 +73,8 @@ impl<'v> Room<'v> {
     /// The frames behind `pages` pages, in their order.
     fn frames<'r>(&'r self, pages: u64, into: &mut Vec<UserFrame<'r>>) {
         let (first, memory) = (self.base.vpn(), self.space.vm().memory());
-        let frame = |index| self.space.inspect().resident_frame(Vpn(first.0 + index)).expect("it was touched").0;
+        let frame =
+            |index| self.space.inspect().resident_frame(Vpn(first.0 + index)).expect("it was touched").0;
         into.extend((0..pages).map(|index| memory.try_get(frame(index)).expect("user memory")));
     }
 

@@ -90,7 +90,12 @@ fn counts(options: &Options, machine: &TimedMachine, space: &Space<'_>) -> Resul
         }
     })?;
     let translated = per_page(options, |page| {
-        let _ = black_box(space.walker().translate_access(page.addr(), Access::Write, NoteUse::AsHardware, &reading));
+        let _ = black_box(space.walker().translate_access(
+            page.addr(),
+            Access::Write,
+            NoteUse::AsHardware,
+            &reading,
+        ));
     })?;
     drop(reading);
     let section = per_page(options, |_| drop(black_box(vm.read_in_handler())))?;
@@ -141,7 +146,8 @@ fn read(space: &Space<'_>) {
 fn mark(space: &Space<'_>) {
     let reading = space.vm().read();
     for page in pages().start.0..pages().end.0 {
-        let marked = space.walker().translate_access(Vpn(page).addr(), Access::Read, NoteUse::AsHardware, &reading);
+        let marked =
+            space.walker().translate_access(Vpn(page).addr(), Access::Read, NoteUse::AsHardware, &reading);
         assert!(marked.is_ok(), "the page is there");
     }
 }

@@ -4,8 +4,8 @@
 use crate::machine::{Format, Machine};
 use crate::space::fork_cursor::ForkCursor;
 use crate::space::{Counter, Vm};
-use crate::sync::{CacheAligned, PreemptOff};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::{CacheAligned, PreemptOff};
 use crate::table::{LockedTable, PageTable};
 use crate::tlb::SpaceTlb;
 use crate::units::{Vpn, VpnRange};

@@ -26,14 +26,14 @@ impl<M: Machine> Limits<'_, '_, M> {
     /// may exceed the maximum by one, and it counts even where it is merged with a neighbour.
     #[inline]
     pub fn may_map(&self) -> Result<(), Error> {
-        within(self.vmas.len() <= self.max_mappings())
+        within(self.nr_mappings() <= self.max_mappings())
     }
 
     /// Whether a mapping may be split in two.
     #[inline]
     pub fn may_split(&self) -> Result<(), Error> {
         let one_more = usize::from(mutant!("limits.split-at-maximum"));
-        within(self.vmas.len() < self.max_mappings() + one_more)
+        within(self.nr_mappings() < self.max_mappings() + one_more)
     }
 
     /// Whether the change may be made. One that adds no mapping may, also where there is one too many.
@@ -46,7 +46,7 @@ impl<M: Machine> Limits<'_, '_, M> {
     #[inline]
     pub fn may_replace(&self, nr_old: usize, nr_new: usize) -> Result<(), Error> {
         let adds_none = nr_new <= nr_old && !mutant!("limits.change-counts-what-stays");
-        within(adds_none || self.vmas.len() + nr_new <= self.max_mappings() + nr_old)
+        within(adds_none || self.nr_mappings() + nr_new <= self.max_mappings() + nr_old)
     }
 
     /// Commits `pages` more (overcommit heuristic: a single request beyond all memory is refused, and there

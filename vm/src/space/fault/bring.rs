@@ -24,8 +24,7 @@ impl<'v, M: Machine> Entries<'v, M> {
             Want::Blank | Want::Page => return,
             Want::HugeZero => {
                 let kind = kind_of::<M::Format>(vm.zero_page).ok_or(NoHugeZero);
-                let taken =
-                    kind.and_then(|kind| self.table.take_huge_zero(kind, Some(Priority::Normal)));
+                let taken = kind.and_then(|kind| self.table.take_huge_zero(kind, Some(Priority::Normal)));
                 if matches!(taken, Ok((_, Taken::Allocated))) {
                     vm.count(Counter::ThpZeroPageAlloc);
                 }

@@ -50,7 +50,9 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
                 Err(reason) => reason,
             };
             let own = self.before_next(reason, prepared, &mut rounds)?;
-            retry.again_at((&self.space.entries, &self.space.vmas), at.0, own).map_err(|NoProgress| FaultError::Stalled)?;
+            retry
+                .again_at((&self.space.entries, &self.space.vmas), at.0, own)
+                .map_err(|NoProgress| FaultError::Stalled)?;
         }
     }
 

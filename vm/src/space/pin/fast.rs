@@ -49,7 +49,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         vm.count_many(Counter::FollPinAcquired, pinned);
         Ok(PinnedPages { vm, buffer, first, charge })
     }
-
 }
 
 impl<'v, M: Machine> Pins<'_, 'v, M> {

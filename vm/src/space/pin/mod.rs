@@ -159,8 +159,11 @@ impl<'v, M: Machine> Pins<'_, 'v, M> {
                 }
             }
             let page = Vpn(first.0 + pinned as u64);
-            let frame =
-                if page < self.user_end { self.pin_page(page, PinUse::Access(access)) } else { Err(Error::Fault) };
+            let frame = if page < self.user_end {
+                self.pin_page(page, PinUse::Access(access))
+            } else {
+                Err(Error::Fault)
+            };
             match frame {
                 Ok(frame) => slots[pinned] = Some(frame),
                 Err(error) => {

@@ -84,13 +84,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         vm.count_many(Counter::FollPinAcquired, nr);
         Ok(PinnedPages { vm, buffer, first, charge })
     }
-
 }
 
 impl<'v, M: Machine> Pins<'_, 'v, M> {
     fn pin_blocks(self, pages: VpnRange, access: Access, slots: &mut Slots<'v, M>) -> Result<(), Error> {
-        let pinned =
-            each_block(self.entries.vm, pages.start, slots, |first, block| self.pin_block(first, access, block));
+        let pinned = each_block(self.entries.vm, pages.start, slots, |first, block| {
+            self.pin_block(first, access, block)
+        });
         match pinned {
             Ok(()) => Ok(()),
             Err(Failed::Error(error)) => Err(error),

@@ -90,7 +90,8 @@ where
                 // Asked once: what a safe trait answers may be another space the next time.
                 let is_it = |space: &&AddressSpace<'v, M>| {
                     let is_wanted = space.id() == id || mutant!("rmap.other-space-believed");
-                    let is_ours = core::ptr::addr_eq(space.vm, self.vm) || mutant!("rmap.other-system-believed");
+                    let is_ours =
+                        core::ptr::addr_eq(space.vm, self.vm) || mutant!("rmap.other-system-believed");
                     is_wanted && is_ours
                 };
                 let Some(space) = last.as_deref().filter(is_it) else {

@@ -60,7 +60,10 @@ pub(super) fn store(space: &TestSpace<'_>, addr: VirtAddr, byte: u8) {
     assert!(leaf.rights.contains(Rights::WRITE));
     let memory = space.vm().memory();
     let state = memory.meta(leaf.pfn).unwrap().state();
-    assert!(state.is_exclusive() || !space.inspect().vma_at(addr).unwrap().is_anonymous(), "{state:?} is written");
+    assert!(
+        state.is_exclusive() || !space.inspect().vma_at(addr).unwrap().is_anonymous(),
+        "{state:?} is written"
+    );
     space.vm().machine().write(leaf.pfn, 0, &[byte]);
 }
 

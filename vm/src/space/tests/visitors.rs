@@ -130,7 +130,8 @@ fn a_visitor_of_accessed_pages_may_change_the_space() {
 #[test]
 fn a_visitor_of_a_frames_entries_may_change_them() {
     with_space(|vm, space, child| {
-        let frame = |nr| vm.memory().try_get(space.inspect().resident_frame(page(nr).vpn()).unwrap().0).unwrap();
+        let frame =
+            |nr| vm.memory().try_get(space.inspect().resident_frame(page(nr).vpn()).unwrap().0).unwrap();
         let known = |id| [space, child].into_iter().find(|space| space.id() == id);
         let reference = frame(600);
         let mut visited = Vec::new();

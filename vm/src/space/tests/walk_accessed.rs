@@ -75,7 +75,8 @@ fn after_a_scan_that_flushes_no_cpu_has_the_pages_cached() {
         assert_eq!(scan(&space, pages(0, 2)).0.accessed, 1);
         assert!(is_cached(0), "the bit of a page that is used through the TLB stays clear");
         let mut seen = Vec::new();
-        let scan = space.walker().scan_accessed_and_flush(pages(0, 2 * TABLE), |pages, _| seen.push(pages.start));
+        let scan =
+            space.walker().scan_accessed_and_flush(pages(0, 2 * TABLE), |pages, _| seen.push(pages.start));
         assert_eq!((scan.leaves, scan.accessed), (3, 2));
         assert_eq!(seen, [page(3).vpn(), page(TABLE + 1).vpn()]);
         assert!(!is_cached(3) && !is_cached(TABLE + 1), "a use of the page would not be noted");

@@ -29,7 +29,8 @@ fn an_emulator_marks_pages_as_the_hardware_does_and_is_refused_what_needs_a_faul
         forget_use(&space);
         let bits = |nr: u64| leaf(&space, page(nr)).map(|leaf| (leaf.accessed, leaf.dirty));
         assert_eq!(bits(0), Some((false, false)));
-        let only_asked = space.walker().translate_access(page(0), Access::Write, NoteUse::Leave, &vm.read()).unwrap();
+        let only_asked =
+            space.walker().translate_access(page(0), Access::Write, NoteUse::Leave, &vm.read()).unwrap();
         assert_eq!((only_asked.pfn, bits(0)), (frame(&space, page(0)), Some((false, false))));
         assert!(translate(&space, 0, Access::Read).unwrap().accessed);
         assert_eq!(bits(0), Some((true, false)));
@@ -40,7 +41,8 @@ fn an_emulator_marks_pages_as_the_hardware_does_and_is_refused_what_needs_a_faul
         assert_eq!(translate(&space, 4, Access::Write), Err(NoTranslation::NotAllowed), "the zero page");
         assert!(!translate(&space, 4, Access::Read).unwrap().owned);
         assert_eq!(translate(&space, 5, Access::Read), Err(NoTranslation::NotPresent));
-        let odd = space.walker().translate_access(VirtAddr(u64::MAX), Access::Read, NoteUse::Leave, &vm.read());
+        let odd =
+            space.walker().translate_access(VirtAddr(u64::MAX), Access::Read, NoteUse::Leave, &vm.read());
         assert_eq!(odd, Err(NoTranslation::OutOfRange));
     });
 }

@@ -1,7 +1,7 @@
 //! Which pages of a space were used: a scan that clears accessed bits.
 
-use crate::machine::{Leaf, Machine};
 use super::Walker;
+use crate::machine::{Leaf, Machine};
 use crate::space::Counter;
 use crate::sync::ReadGuard;
 use crate::table::{AccessedScan, scan_accessed, scan_in_parts};
@@ -49,11 +49,12 @@ impl<M: Machine> Walker<'_, '_, M> {
         mut visit: impl FnMut(VpnRange, Leaf),
     ) -> AccessedScan {
         let mut cleared: Option<VpnRange> = None;
-        let scan = scan_in_parts(&self.entries.table, self.user_part(range), &self.entries.vm.rcu, |pages, leaf| {
-            let start = cleared.map_or(pages.start, |known| known.start);
-            cleared = Some(VpnRange { start, end: pages.end });
-            visit(pages, leaf);
-        });
+        let scan =
+            scan_in_parts(&self.entries.table, self.user_part(range), &self.entries.vm.rcu, |pages, leaf| {
+                let start = cleared.map_or(pages.start, |known| known.start);
+                cleared = Some(VpnRange { start, end: pages.end });
+                visit(pages, leaf);
+            });
         if let Some(pages) = cleared
             && !mutant!("accessed.flush-skipped")
         {

@@ -1,7 +1,7 @@
 //! What an address leads to, and which address leads to a frame.
 
-use crate::machine::Machine;
 use super::Walker;
+use crate::machine::Machine;
 use crate::sync::{HandlerSection, ReadGuard};
 use crate::table::{FrameSearch, NoTranslation, NoteUse, StaleTranslation};
 use crate::table::{find_frame, translate, translate_access};

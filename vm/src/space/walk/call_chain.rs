@@ -1,7 +1,7 @@
 //! Call chains of the program that a CPU runs, read in a handler: for profilers.
 
-use crate::machine::Machine;
 use super::Walker;
+use crate::machine::Machine;
 use crate::sync::HandlerSection;
 use crate::table::NotRead;
 use crate::units::VirtAddr;

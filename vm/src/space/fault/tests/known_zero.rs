@@ -4,7 +4,6 @@ use super::install::TestSpace;
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::Entry;
 use crate::machine::testing::{TestFormat, TestMachine};
-use crate::space::fault::known_zero::map_known_huge_zero;
 use crate::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm, VmOptions};
 use crate::table::walk;
 use crate::units::{Access, Level, NodeId, PageSize, Rights, VirtAddr};
@@ -53,7 +52,8 @@ fn map_known(space: &TestSpace<'_>, n: u64, meanwhile: impl FnOnce() + Send) -> 
             meanwhile();
         });
     });
-    map_known_huge_zero(space, vma, Fault { addr: nth(n), access: Access::Read }, &found, &reading)
+    let fault = Fault { addr: nth(n), access: Access::Read };
+    space.faults().map_known_huge_zero(vma, fault, &found, &reading)
 }
 
 #[test]

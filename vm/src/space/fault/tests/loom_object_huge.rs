@@ -247,7 +247,8 @@ fn explore_two(cpus: Two) -> [usize; 2] {
                     drop(running);
                     let (found, child) = other.join().unwrap();
                     recount(&[space, &child]);
-                    let frames = [space.inspect().resident_frame(START), child.inspect().resident_frame(START)];
+                    let frames =
+                        [space.inspect().resident_frame(START), child.inspect().resident_frame(START)];
                     assert!(frames[0].is_none() || frames[1].is_none() || frames[0] == frames[1]);
                     drop(child);
                     recount(&[space]);

@@ -98,7 +98,9 @@ fn loom_two_dontneed_of_frames_that_wait_in_their_slots() {
 fn loom_a_reader_of_a_page_whose_frame_waits_in_its_slot() {
     let look: Program = |_, space| {
         let found = space.inspect().resident_frame(SECOND).is_some();
-        assert!(found || !space.inspect().is_any_mapped(SECOND.addr(), PAGE) || frame(space, SECOND).is_none());
+        assert!(
+            found || !space.inspect().is_any_mapped(SECOND.addr(), PAGE) || frame(space, SECOND).is_none()
+        );
         found
     };
     let unmap_both: Program = |machine, space| {

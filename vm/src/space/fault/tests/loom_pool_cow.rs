@@ -245,7 +245,10 @@ fn take_back_beside(machine: &'static Tests, space: &'static TestSpace, child: &
     machine.write(head(space).unwrap(), 0, &[NEW]);
     let has_loaded = reader.join().unwrap();
     let reading = child.vm().read();
-    assert_eq!(walk(child.inspect().page_table(), X, Level::Pte, &reading).entry(), Entry::Marker(Marker::Lost));
+    assert_eq!(
+        walk(child.inspect().page_table(), X, Level::Pte, &reading).entry(),
+        Entry::Marker(Marker::Lost)
+    );
     drop(reading);
     assert_eq!(held(machine, space), Some([NEW, OLD]));
     has_loaded

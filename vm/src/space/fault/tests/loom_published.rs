@@ -125,7 +125,8 @@ fn fault_in_a_mapping_that_is_put_over_others(before: fn(&TestSpace)) {
         true
     };
     let fault_locked: Program = |_, space| {
-        let is_mapped = space.faults().make_present(Fault { addr: START.addr(), access: Access::Write }).is_ok();
+        let is_mapped =
+            space.faults().make_present(Fault { addr: START.addr(), access: Access::Write }).is_ok();
         TestCpu::take_interrupt();
         if is_mapped {
             let written = leaf(space).map(|leaf| leaf.pfn);

@@ -156,7 +156,8 @@ fn loom_a_scan_against_hardware_that_marks_the_entry() {
         clean(space);
         let scan = scan_beside(machine, space, X);
         let reading = space.vm.rcu.read();
-        let stored = space.walker().translate_access(X.addr(), Access::Write, NoteUse::AsHardware, &reading).is_ok();
+        let stored =
+            space.walker().translate_access(X.addr(), Access::Write, NoteUse::AsHardware, &reading).is_ok();
         drop(reading);
         let is_counted = scan.join().unwrap();
         let leaf = leaf_of(space, X).unwrap();

@@ -28,7 +28,10 @@ fn store_beside(
     thread::spawn(move || {
         machine.run_as(1);
         let reading = space.vm.rcu.read();
-        space.walker().translate_access(X.addr(), Access::Write, NoteUse::AsHardware, &reading).map(|it| it.pfn)
+        space
+            .walker()
+            .translate_access(X.addr(), Access::Write, NoteUse::AsHardware, &reading)
+            .map(|it| it.pfn)
     })
 }
 
@@ -83,7 +86,8 @@ fn loom_a_search_against_tables_that_are_freed() {
         let walker = thread::spawn(move || {
             machine.run_as(1);
             let section = space.vm.read_in_handler();
-            let led = [X, Y].map(|page| space.walker().translate_in_handler(page.addr(), &section).map(|it| it.pfn));
+            let led = [X, Y]
+                .map(|page| space.walker().translate_in_handler(page.addr(), &section).map(|it| it.pfn));
             let page = VpnRange::new(Y, Y.add(1));
             let found = space.walker().find_frame_in_handler(before[1], page, 9, &section).page;
             (led, found)

@@ -74,8 +74,9 @@ fn walk_beside(machine: &'static Tests, space: &'static TestSpace) -> thread::Jo
     thread::spawn(move || {
         machine.run_as(1);
         let section = space.vm.read_in_handler();
-        let led = [START, SECOND]
-            .map(|page| space.walker().translate_in_handler(page.addr(), &section).map(|it| (it.pfn, it.size)));
+        let led = [START, SECOND].map(|page| {
+            space.walker().translate_in_handler(page.addr(), &section).map(|it| (it.pfn, it.size))
+        });
         let page = VpnRange::new(SECOND, SECOND.add(1));
         let searched = space.walker().find_frame_in_handler(FIRST.add(1), page, 9, &section).page;
         drop(section);
@@ -100,7 +101,8 @@ fn loom_walkers_against_a_split() {
         assert!(is_kept(led[1], FIRST.add(1)), "a page that stays mapped leads to {:?}", led[1]);
         assert!(searched.is_none_or(|page| page == SECOND));
         let reading = space.vm.rcu.read();
-        let kept = space.walker().translate_access(SECOND.addr(), Access::Write, NoteUse::Leave, &reading).unwrap();
+        let kept =
+            space.walker().translate_access(SECOND.addr(), Access::Write, NoteUse::Leave, &reading).unwrap();
         assert_eq!((kept.pfn, kept.size), (FIRST.add(1), PageSize::Base));
         assert!(kept.dirty && (kept.accessed || is_counted), "the parts forget that the leaf was used");
         drop(reading);
@@ -118,7 +120,8 @@ fn loom_walkers_against_a_leaf_that_a_fault_replaces_by_a_table() {
         touch(space, START);
         let Found { led, searched, .. } = walker.join().unwrap();
         let reading = space.vm.rcu.read();
-        let now = space.walker().translate_access(START.addr(), Access::Write, NoteUse::Leave, &reading).unwrap();
+        let now =
+            space.walker().translate_access(START.addr(), Access::Write, NoteUse::Leave, &reading).unwrap();
         assert!(now.owned && now.size == PageSize::Base && now.dirty);
         drop(reading);
         for (led, nth) in led.into_iter().zip(0..) {
@@ -144,7 +147,8 @@ fn loom_walkers_against_mprotect_of_a_huge_leaf() {
         assert!(led == [0, 1].map(|nth| Ok((FIRST.add(nth), PageSize::Huge))), "{led:?}");
         assert_eq!(searched, Some(SECOND));
         let reading = space.vm.rcu.read();
-        let now = space.walker().translate_access(START.addr(), Access::Read, NoteUse::Leave, &reading).unwrap();
+        let now =
+            space.walker().translate_access(START.addr(), Access::Read, NoteUse::Leave, &reading).unwrap();
         drop(reading);
         assert!(!now.rights.contains(Rights::WRITE), "a right is back that was taken away");
         assert!(now.dirty && (now.accessed || is_counted), "a mark is lost");

@@ -118,7 +118,8 @@ fn a_policy_cuts_mappings_and_the_same_policy_joins_them_again() {
         let mappings = || {
             let mut all = Vec::new();
             space
-                .inspect().each_vma(|attributes: &VmaAttributes| all.push((attributes.range.len(), attributes.policy)));
+                .inspect()
+                .each_vma(|attributes: &VmaAttributes| all.push((attributes.range.len(), attributes.policy)));
             all
         };
         let bound = bind(1).resolve(space.vm().populated_nodes()).unwrap();

@@ -68,7 +68,11 @@ fn all_pages_of_a_large_range_are_pinned_and_keep_their_frames() {
                 Some(pfn),
                 "in the pages' order"
             );
-            assert_ne!(child.inspect().resident_frame(Vpn(page)).map(|(pfn, ..)| pfn), Some(pfn), "shared by a fork");
+            assert_ne!(
+                child.inspect().resident_frame(Vpn(page)).map(|(pfn, ..)| pfn),
+                Some(pfn),
+                "shared by a fork"
+            );
         }
         // Once more, now that all pages are there.
         let again = space.pin_range(at(FIRST), Access::Read, &limit, slots()).unwrap();

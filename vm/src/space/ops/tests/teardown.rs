@@ -52,7 +52,10 @@ fn beside() -> impl Iterator<Item = u64> {
 }
 
 fn assert_beside_is_there(space: &TestSpace<'_>) {
-    assert!(beside().all(|page| space.inspect().resident_frame(Vpn(page)).is_some()), "a page beside the range went");
+    assert!(
+        beside().all(|page| space.inspect().resident_frame(Vpn(page)).is_some()),
+        "a page beside the range went"
+    );
 }
 
 fn flushes(space: &TestSpace<'_>) -> u64 {

@@ -171,12 +171,20 @@ fn a_fault_for_a_huge_page_waits_for_a_fork_that_has_passed() {
         under_way.advance(Vpn(BASE + 3));
         let mut prepared = Prepared::new(vm);
         let mut again = || {
-            space.faults().attempt(Fault { addr: at(HUGE - 1), access: Access::Write }, &Speculated, &mut prepared)
+            space.faults().attempt(
+                Fault { addr: at(HUGE - 1), access: Access::Write },
+                &Speculated,
+                &mut prepared,
+            )
         };
         assert_eq!(again(), Err(Fallback::Unprepared));
         space.entries.bring(&mut prepared);
         let mut again = || {
-            space.faults().attempt(Fault { addr: at(HUGE - 1), access: Access::Write }, &Speculated, &mut prepared)
+            space.faults().attempt(
+                Fault { addr: at(HUGE - 1), access: Access::Write },
+                &Speculated,
+                &mut prepared,
+            )
         };
         assert_eq!(again(), Err(Fallback::Forking));
         drop(under_way);

@@ -55,7 +55,11 @@ fn a_child_counts_what_it_shares_and_shared_memory_counts_in_each() {
         });
         assert_eq!(space.inspect().resident().pages(), HUGE + 4);
         let child = space.fork().unwrap();
-        assert_eq!((space.inspect().resident().huge_pages, space.inspect().resident().base_pages), (1, 4), "shared by the fork");
+        assert_eq!(
+            (space.inspect().resident().huge_pages, space.inspect().resident().base_pages),
+            (1, 4),
+            "shared by the fork"
+        );
         // Linux copies no entries of shared memory: the child's faults find its pages again.
         let inherited = child.inspect().resident();
         assert!(inherited.huge_pages == 1 && inherited.base_pages <= 4, "{inherited:?}");

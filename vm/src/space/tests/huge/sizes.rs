@@ -239,7 +239,11 @@ fn a_fault_for_a_block_waits_for_a_fork_that_has_passed_its_first_page() {
         assert_eq!(space.faults().attempt(write(30), &Speculated, &mut prepared), Err(Fallback::Unprepared));
         space.entries.bring(&mut prepared);
         assert_eq!(space.faults().attempt(write(30), &Speculated, &mut prepared), Err(Fallback::Forking));
-        assert_eq!(space.faults().attempt(write(40), &Speculated, &mut prepared), Ok(()), "the next block is ahead");
+        assert_eq!(
+            space.faults().attempt(write(40), &Speculated, &mut prepared),
+            Ok(()),
+            "the next block is ahead"
+        );
         drop(under_way);
         assert_eq!(
             space.faults().attempt(write(30), &Speculated, &mut prepared),
@@ -247,6 +251,9 @@ fn a_fault_for_a_block_waits_for_a_fork_that_has_passed_its_first_page() {
             "it was used"
         );
         space.entries.bring(&mut prepared);
-        assert_eq!((space.faults().attempt(write(30), &Speculated, &mut prepared), blocks(vm, 4)), (Ok(()), (2, 0)));
+        assert_eq!(
+            (space.faults().attempt(write(30), &Speculated, &mut prepared), blocks(vm, 4)),
+            (Ok(()), (2, 0))
+        );
     });
 }

@@ -92,10 +92,14 @@ fn a_page_leads_to_the_zero_page_and_to_no_frame_of_the_table() {
         let table = leaf(&space, 3).unwrap().0.pfn;
         let reading = vm.read();
         for page in [0, 3, HUGE - 1] {
-            let led = space.walker().translate_access(at(page), Access::Read, NoteUse::AsHardware, &reading).unwrap();
+            let led = space
+                .walker()
+                .translate_access(at(page), Access::Read, NoteUse::AsHardware, &reading)
+                .unwrap();
             assert_eq!((led.pfn, led.size, led.owned), (vm.memory().zero_frame(), PageSize::Base, false));
             assert!(!led.rights.contains(Rights::WRITE));
-            let write = space.walker().translate_access(at(page), Access::Write, NoteUse::AsHardware, &reading);
+            let write =
+                space.walker().translate_access(at(page), Access::Write, NoteUse::AsHardware, &reading);
             assert!(write.is_err());
         }
         drop(reading);

@@ -67,7 +67,11 @@ fn whole_pages_are_unmapped_protected_and_mapped_over() {
         assert_eq!((peek(&space, 2), space.inspect().nr_mappings()), (Some(3), 3));
         space.protect(at(2), BYTES, RW).unwrap();
         store(&space, 2, 9);
-        assert_eq!((peek(&space, 2), space.inspect().nr_mappings()), (Some(9), 3), "never joined, as in Linux");
+        assert_eq!(
+            (peek(&space, 2), space.inspect().nr_mappings()),
+            (Some(9), 3),
+            "never joined, as in Linux"
+        );
         // Base pages take the place of one, and the pool that of others.
         space.map(&request(3, 1)).unwrap();
         let PoolCounts { free, reserved, .. } = vm.memory().huge_pool(PageSize::Huge);

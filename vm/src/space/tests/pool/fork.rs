@@ -1,8 +1,8 @@
 //! A child shares the pages of its parent, and has none set aside.
 
 use super::*;
-use crate::space::{Advice, VmOptions};
 use crate::space::tests::pin::{Limit, slots};
+use crate::space::{Advice, VmOptions};
 use crate::vma::FlagAdvice;
 
 #[test]

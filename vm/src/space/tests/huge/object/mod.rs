@@ -11,7 +11,9 @@ use super::{BASE, HUGE, PAGE, at};
 use crate::frame::{BootMap, Init, Kind, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::machine::{Entry, Format, Leaf};
-use crate::space::{AddressSpace, Counter, Error, Fault, Layout, MapRequest, Path, Place, Sharing, Vm, VmOptions};
+use crate::space::{
+    AddressSpace, Counter, Error, Fault, Layout, MapRequest, Path, Place, Sharing, Vm, VmOptions,
+};
 use crate::table::format::{Aarch64, X86_64};
 use crate::table::walk;
 use crate::units::{Access, Level, NodeId, Order, Pfn, Rights, Vpn};
