@@ -4,7 +4,7 @@
 use crate::odd;
 use crate::world::{Heap, Lab};
 use crate::{call, called};
-use interleaf::space::{AddressSpace, FrameRecord, MapRequest, Vm, Walker};
+use interleaf::space::{AddressSpace, FrameRecord, Inspect, MapRequest, Vm, Walker};
 use interleaf::sync::Rcu;
 use interleaf::table::{self, Mapper, NoteUse, Resident};
 use interleaf::units::{Access, Pfn, VirtAddr, Vpn, VpnRange};
