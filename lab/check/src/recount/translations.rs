@@ -22,7 +22,8 @@ pub(super) fn check<C: Flavour, F: Format>(
     walked: &Walked,
 ) -> Result<(), String> {
     for cpu in (0..system.machine.bus().nr_cpus()).map(CpuId) {
-        let mut runs = system.spaces.iter().zip(0..).filter(|(space, _)| space.inspect().cpus_racy().contains(cpu));
+        let mut runs =
+            system.spaces.iter().zip(0..).filter(|(space, _)| space.inspect().cpus_racy().contains(cpu));
         let space = runs.next();
         require(runs.next().is_none(), || format!("{cpu:?} runs two spaces"))?;
         let tables = space.map_or_else(Tables::none, |(space, nr)| Tables::of(space, walked.space(nr)));
