@@ -12,7 +12,7 @@ use core::num::{NonZeroU32, NonZeroU64};
 /// A space in the tree of all that forks made of one space, or what is left of one that has ended.
 ///
 /// The root's lock guards the links of all nodes of the tree, and what each holds: they are relaxed. That a
-/// node is in its registry is seen by whoever finds it there.
+/// node is in its registry is seen by every CPU that finds it there.
 pub(crate) struct AnonNode<C: Cpu> {
     /// What the node holds, as [`Occupant`] says.
     occupant: AtomicU64<C>,

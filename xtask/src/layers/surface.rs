@@ -13,7 +13,7 @@ use std::path::Path;
 const AT_MOST: (&str, usize) = ("AddressSpace", 168);
 
 /// The types that can write an entry of a table. One more is one more place where an entry may change.
-const WRITERS: &[&str] = &["EntryRef", "LockedTable", "SlotRun", "Table", "Unhook", "UnlinkedTable"];
+const WRITERS: &[&str] = &["EntryRef", "LockedTable", "Table", "UnlinkedTable"];
 
 /// Where the words of tables are written, and the calls of a word that write it.
 const TABLE: &str = "vm/src/table/";
@@ -221,13 +221,12 @@ fn type_of(header: &[Token]) -> Option<&str> {
     name
 }
 
-/// Whether the parameters, which begin after the name and its generics, have a reference to the type.
+/// Whether the parameters, which begin after the name and its generics, have a reference to the type: a `&`,
+/// then perhaps a lifetime and `mut`, then the type.
 fn takes(function: &[Token], name: &str) -> bool {
     let end = function.iter().position(|token| token.is('{') || token.is(';')).unwrap_or(function.len());
-    let is_it = |pair: &[Token]| pair[0].is('&') && pair[1].name() == Some(name);
-    let without_mut: Vec<Token> =
-        function[..end].iter().filter(|token| token.name() != Some("mut")).cloned().collect();
-    without_mut.windows(2).any(is_it)
+    let names_after = |at: usize| function[at + 1..end].iter().map_while(Token::name);
+    (0..end).any(|at| function[at].is('&') && names_after(at).any(|found| found == name))
 }
 
 /// Whether the tokens begin with a call that writes a word.

@@ -74,7 +74,8 @@ fn addresses(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>, addr: VirtAddr) {
 fn ranges(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>, range: VpnRange) {
     let reading = vm.read();
     called!(Walker::scan_accessed => space.walker().scan_accessed(range, &reading, |_, _| ()));
-    called!(table::scan_accessed => table::scan_accessed(space.inspect().page_table(), range, &reading, |_, _| ()));
+    let tree = space.inspect().page_table();
+    called!(table::scan_accessed => table::scan_accessed(tree, range, &reading, |_, _| ()));
     for pfn in [Pfn(0), Pfn(1 << 8), Pfn(u64::MAX)] {
         for most in [0, 1, u64::MAX] {
             call!(table::find_frame, space.inspect().page_table(), pfn, range, most, &reading);
