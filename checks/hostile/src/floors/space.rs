@@ -5,11 +5,13 @@ use crate::odd::{self, NUMBERS};
 use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use_pages, with_vm};
 use crate::{call, called};
 use interleaf::frame::RecordInit;
-use interleaf::space::VmOptions;
 use interleaf::space::{
     Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Inspect, Layout, LazyTlb,
 };
-use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
+use interleaf::space::{
+    MapBacking, MapRequest, Misplaced, ObjectHandle, ObjectPages, Path, Place, RangeGuard, RangeReadGuard,
+    Sharing, Totals, Vm, VmOptions,
+};
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, Order, VirtAddr, Vpn, VpnRange};
@@ -293,17 +295,40 @@ fn guards(space: &Space<'_>) {
 fn hold(held: Held<'_>, spaces: [&Space<'_>; 2], range: VpnRange) {
     for space in spaces {
         for range in [range, VpnRange { start: Vpn(0), end: Vpn(u64::MAX) }] {
-            call!(Held::assert_covers, held, space, range);
-            call!(Held::assert_may_read, held, space, range);
+            call!(Held::assert_covers, held, space.id(), range);
+            call!(Held::assert_may_read, held, space.id(), range);
         }
     }
     let old = || panic!("a mapping that panics");
     call!(Held::assert_may_replace, held, old, &[None; 5]);
 }
 
-/// Memory shared with itself, with odd addresses, and with a space of another machine.
+/// Objects of odd lengths, mapped from odd pages on; found at odd addresses, in the same space and in
+/// another; and in a space of another machine.
 fn shared(vm: &Vm<'_, Lab>, space: &Space<'_>) {
     let other = new_space(vm);
+    for len_bytes in [0, 1, 16 * 4096, 1 << 57, (1 << 57) + 1, u64::MAX] {
+        let made = call!(ObjectHandle::new, vm, len_bytes).expect("it panics nowhere");
+        let Ok(object) = made else { continue };
+        let held = called!(ObjectHandle::clone => object.clone()).expect("it panics nowhere");
+        assert_eq!(call!(ObjectHandle::id, &held), Some(object.id()));
+        assert_eq!(call!(ObjectHandle::len_bytes, &object), Some(held.len_bytes()));
+        for first in [0, 1, 15, 1 << 45, u64::MAX] {
+            let backing = call!(ObjectHandle::at_page, &object, first).expect("it panics nowhere");
+            let MapBacking::Object(pages) = backing else { panic!("pages of an object") };
+            assert_eq!(call!(ObjectPages::first, pages), Some(first));
+            for len_bytes in [0, 4096, 16 * 4096, u64::MAX] {
+                for sharing in [Sharing::Private, Sharing::Shared] {
+                    let request = MapRequest { sharing, ..MapRequest::anonymous(len_bytes) };
+                    let request = called!(MapRequest::backed_by => request.backed_by(backing));
+                    let request = request.expect("it panics nowhere");
+                    let _ = call!(AddressSpace::map, space, &request);
+                }
+            }
+        }
+        drop(object);
+        drop(held);
+    }
     let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(16 * 4096) };
     let base = space.map(&request).expect("room");
     space.advise(base, 16 * 4096, Advice::PopulateWrite).expect("memory");
@@ -312,7 +337,9 @@ fn shared(vm: &Vm<'_, Lab>, space: &Space<'_>) {
             for place in [Place::Hint(VirtAddr(0)), Place::Fixed(base), Place::Fixed(from)] {
                 let request = MapRequest { len_bytes, place, ..request };
                 for (to, of) in [(space, space), (&other, space), (space, &other)] {
-                    let _ = call!(AddressSpace::map_shared, to, of, from, &request);
+                    let found = call!(AddressSpace::object_at, of, from).expect("it panics nowhere");
+                    let Some((object, first)) = found else { continue };
+                    let _ = call!(AddressSpace::map, to, &request.backed_by(object.at_page(first)));
                 }
             }
         }
@@ -322,7 +349,9 @@ fn shared(vm: &Vm<'_, Lab>, space: &Space<'_>) {
     on_cpu(|machine| {
         let vm = Vm::new(machine, boot_map(machine)).expect("memory");
         let foreign = new_space(&vm);
-        let _ = called!(AddressSpace::map_shared => foreign.map_shared(space, base, &request));
+        let (object, first) = space.object_at(base).expect("an object is there");
+        let request = request.backed_by(object.at_page(first));
+        let _ = called!(AddressSpace::map => foreign.map(&request));
         assert_eq!(foreign.inspect().nr_mappings(), 0, "memory of another machine is mapped");
         drop(foreign);
         must_work(machine, &vm);
