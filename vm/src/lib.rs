@@ -105,7 +105,7 @@ pub use work::{Job, WorkerPool};
 #[doc = include_str!("../../docs/porting/faults.md")]
 mod porting {}
 
-/// The calls of the porting guide's page for those who move, compiled with the documentation's.
+/// The new form of the porting guide's page on moving, compiled with the documentation's.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/porting/moving.md")]
 mod moving {}

@@ -22,8 +22,8 @@
 //! # Lifetime of an object
 //!
 //! An object counts the pages of it that mappings cover, not the mappings: splitting and joining change
-//! nothing, unmapping subtracts. A handle counts as one page. At zero it is dead: it accepts no more frames, gives its own back, and
-//! leaves the list of objects; its record and index are freed after a grace period.
+//! nothing, unmapping subtracts. A handle counts as one page. At zero it is dead: it accepts no more frames,
+//! gives its own back, and leaves the list of objects; its record and index are freed after a grace period.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,7 @@
 //! The address space: addresses and lengths at all edges, spaces of another machine, spaces that are loaded
 //! in no order, and guards that are forgotten.
 
+use super::objects;
 use crate::odd::{self, NUMBERS};
 use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use_pages, with_vm};
 use crate::{call, called};
@@ -9,8 +10,7 @@ use interleaf::space::{
     Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Inspect, Layout, LazyTlb,
 };
 use interleaf::space::{
-    MapBacking, MapRequest, Misplaced, ObjectHandle, ObjectPages, Path, Place, RangeGuard, RangeReadGuard,
-    Sharing, Totals, Vm, VmOptions,
+    MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm, VmOptions,
 };
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
@@ -40,7 +40,7 @@ pub fn run() {
         with_space(machine, vm, |space| super::pin::run(vm, space));
         with_space(machine, vm, |space| super::walk::run(vm, space));
         with_space(machine, vm, |space| super::pin::copies(vm, space));
-        with_space(machine, vm, |space| shared(vm, space));
+        with_space(machine, vm, |space| objects::run(vm, [space, &new_space(vm)], new_space));
         with_space(machine, vm, |space| super::given::run(machine, space));
         with_space(machine, vm, |space| super::huge_pool::run(vm, space));
     });
@@ -301,64 +301,6 @@ fn hold(held: Held<'_>, spaces: [&Space<'_>; 2], range: VpnRange) {
     }
     let old = || panic!("a mapping that panics");
     call!(Held::assert_may_replace, held, old, &[None; 5]);
-}
-
-/// Objects of odd lengths, mapped from odd pages on; found at odd addresses, in the same space and in
-/// another; and in a space of another machine.
-fn shared(vm: &Vm<'_, Lab>, space: &Space<'_>) {
-    let other = new_space(vm);
-    for len_bytes in [0, 1, 16 * 4096, 1 << 57, (1 << 57) + 1, u64::MAX] {
-        let made = call!(ObjectHandle::new, vm, len_bytes).expect("it panics nowhere");
-        let Ok(object) = made else { continue };
-        let held = called!(ObjectHandle::clone => object.clone()).expect("it panics nowhere");
-        assert_eq!(call!(ObjectHandle::id, &held), Some(object.id()));
-        assert_eq!(call!(ObjectHandle::len_bytes, &object), Some(held.len_bytes()));
-        for first in [0, 1, 15, 1 << 45, u64::MAX] {
-            let backing = call!(ObjectHandle::at_page, &object, first).expect("it panics nowhere");
-            let MapBacking::Object(pages) = backing else { panic!("pages of an object") };
-            assert_eq!(call!(ObjectPages::first, pages), Some(first));
-            for len_bytes in [0, 4096, 16 * 4096, u64::MAX] {
-                for sharing in [Sharing::Private, Sharing::Shared] {
-                    let request = MapRequest { sharing, ..MapRequest::anonymous(len_bytes) };
-                    let request = called!(MapRequest::backed_by => request.backed_by(backing));
-                    let request = request.expect("it panics nowhere");
-                    let _ = call!(AddressSpace::map, space, &request);
-                }
-            }
-        }
-        drop(object);
-        drop(held);
-    }
-    let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(16 * 4096) };
-    let base = space.map(&request).expect("room");
-    space.advise(base, 16 * 4096, Advice::PopulateWrite).expect("memory");
-    for from in odd::virt_addrs().chain([base, VirtAddr(base.0 + 4096)]) {
-        for len_bytes in [0, 4096, 16 * 4096, u64::MAX] {
-            for place in [Place::Hint(VirtAddr(0)), Place::Fixed(base), Place::Fixed(from)] {
-                let request = MapRequest { len_bytes, place, ..request };
-                for (to, of) in [(space, space), (&other, space), (space, &other)] {
-                    let found = call!(AddressSpace::object_at, of, from).expect("it panics nowhere");
-                    let Some((object, first)) = found else { continue };
-                    let _ = call!(AddressSpace::map, to, &request.backed_by(object.at_page(first)));
-                }
-            }
-        }
-    }
-    use interleaf_lab::machine::soft::current;
-    let kept = current::suspend();
-    on_cpu(|machine| {
-        let vm = Vm::new(machine, boot_map(machine)).expect("memory");
-        let foreign = new_space(&vm);
-        let (object, first) = space.object_at(base).expect("an object is there");
-        let request = request.backed_by(object.at_page(first));
-        let _ = called!(AddressSpace::map => foreign.map(&request));
-        assert_eq!(foreign.inspect().nr_mappings(), 0, "memory of another machine is mapped");
-        drop(foreign);
-        must_work(machine, &vm);
-    });
-    current::resume(kept);
-    drop(other);
-    space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
 }
 
 /// Spaces that are loaded twice, given up twice, and given up in the wrong order.

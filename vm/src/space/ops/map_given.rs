@@ -74,8 +74,8 @@ impl<'a, M: Machine> Map<'a, '_, M> {
         }
     }
 
-    /// As [`Mappings::place`](crate::space::edit::Mappings::place), at an address that lies as the frame does in a leaf of the largest size
-    /// that fits in.
+    /// As [`Mappings::place`](crate::space::edit::Mappings::place), at an address that lies as the frame does
+    /// in a leaf of the largest size that fits in.
     fn place_as_frames(
         &self,
         request: &MapRequest<'_>,

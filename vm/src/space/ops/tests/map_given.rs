@@ -47,6 +47,10 @@ fn at(page: u64) -> VirtAddr {
     Vpn(page).addr()
 }
 
+fn leaves_of(frames: &GivenFrames, first: u64, largest: PageSize) -> MapBacking<'_> {
+    MapBacking::Pfn { frames, first: Pfn(first), largest }
+}
+
 fn request(page: u64, pages: u64) -> MapRequest<'static> {
     MapRequest {
         place: Place::Fixed(at(page)),
@@ -56,13 +60,7 @@ fn request(page: u64, pages: u64) -> MapRequest<'static> {
 }
 
 fn map(space: &TestSpace<'_>, page: u64, pages: u64, first: u64) {
-    space
-        .map(&request(page, pages).backed_by(MapBacking::Pfn {
-            frames: &given(),
-            first: Pfn(first),
-            largest: PageSize::Giant,
-        }))
-        .unwrap();
+    space.map(&request(page, pages).backed_by(leaves_of(&given(), first, PageSize::Giant))).unwrap();
 }
 
 /// The leaf that maps the page, and the pages that it covers.
@@ -106,11 +104,7 @@ fn the_largest_leaves_that_fit_map_the_frames() {
             assert_eq!(space.inspect().resident_frame(Vpn(at)), Some((Pfn(frame), true)));
         }
         space
-            .map(&request(BASE + 4 * GIANT, HUGE).backed_by(MapBacking::Pfn {
-                frames: &given(),
-                first: Pfn(FIRST),
-                largest: PageSize::Base,
-            }))
+            .map(&request(BASE + 4 * GIANT, HUGE).backed_by(leaves_of(&given(), FIRST, PageSize::Base)))
             .unwrap();
         assert_eq!(sizes(&space, BASE + 4 * GIANT, BASE + 4 * GIANT + HUGE).len() as u64, HUGE);
         assert_eq!(vm.totals().get(Counter::TlbFlush), 0, "nothing was mapped before");
@@ -125,24 +119,13 @@ fn a_place_is_chosen_where_huge_leaves_fit() {
             (FIRST + 7, HUGE - 7 + HUGE, PageSize::Giant, HUGE - 7 + 1),
         ] {
             let anywhere = MapRequest { place: Place::Hint(VirtAddr(0)), ..request(0, pages) };
-            let start = space
-                .map(&anywhere.backed_by(MapBacking::Pfn { frames: &given(), first: Pfn(first), largest }))
-                .unwrap()
-                .vpn()
-                .0;
+            let start = space.map(&anywhere.backed_by(leaves_of(&given(), first, largest))).unwrap().vpn().0;
             assert_eq!(sizes(&space, start, start + pages).len() as u64, leaves);
             assert_eq!(shown(&space, start), Some((first, USER_RW)));
             assert_eq!(space.inspect().vma_at(at(start)).unwrap().range.len(), pages);
         }
         let here = MapRequest { place: Place::Hint(at(BASE)), ..request(0, HUGE) };
-        assert_eq!(
-            space.map(&here.backed_by(MapBacking::Pfn {
-                frames: &given(),
-                first: Pfn(FIRST),
-                largest: PageSize::Huge
-            })),
-            Ok(at(BASE))
-        );
+        assert_eq!(space.map(&here.backed_by(leaves_of(&given(), FIRST, PageSize::Huge))), Ok(at(BASE)));
     });
 }
 
@@ -172,13 +155,7 @@ fn a_range_that_cuts_leaves_splits_them_and_no_other() {
 fn a_split_keeps_rights_cache_type_and_what_the_hardware_noted() {
     with_space(|_, space| {
         let device = given().cached_as(CacheType::Device);
-        space
-            .map(&request(BASE, HUGE).backed_by(MapBacking::Pfn {
-                frames: &device,
-                first: Pfn(FIRST),
-                largest: PageSize::Huge,
-            }))
-            .unwrap();
+        space.map(&request(BASE, HUGE).backed_by(leaves_of(&device, FIRST, PageSize::Huge))).unwrap();
         let (before, _) = leaf(&space, BASE).unwrap();
         assert!(before.dirty && before.accessed && before.cache == CacheType::Device);
         space.unmap(at(BASE), PAGE).unwrap();
@@ -211,13 +188,7 @@ fn what_linux_refuses_for_frames_of_others_is_refused() {
     with_space(|_, space| {
         let read_only = given_nowhere(PfnRange { start: Pfn(FIRST), end: Pfn(FIRST + HUGE) }, USER_RO);
         let refused = |request: &MapRequest<'_>, given: &GivenFrames, first| {
-            space
-                .map(&request.backed_by(MapBacking::Pfn {
-                    frames: given,
-                    first: Pfn(first),
-                    largest: PageSize::Huge,
-                }))
-                .unwrap_err()
+            space.map(&request.backed_by(leaves_of(given, first, PageSize::Huge))).unwrap_err()
         };
         assert_eq!(refused(&request(BASE, 1), &read_only, FIRST), Error::Access);
         let reads = MapRequest { flags: VmaFlags::READ, ..request(BASE, HUGE) };
@@ -228,13 +199,7 @@ fn what_linux_refuses_for_frames_of_others_is_refused() {
             Error::Invalid
         );
         assert_eq!(refused(&MapRequest { len_bytes: 0, ..reads }, &read_only, FIRST), Error::Invalid);
-        space
-            .map(&reads.backed_by(MapBacking::Pfn {
-                frames: &read_only,
-                first: Pfn(FIRST),
-                largest: PageSize::Huge,
-            }))
-            .unwrap();
+        space.map(&reads.backed_by(leaves_of(&read_only, FIRST, PageSize::Huge))).unwrap();
         assert_eq!(refused(&reads, &read_only, FIRST + 1), Error::Invalid);
         assert_eq!(shown(&space, BASE), Some((FIRST, USER_RO)), "what was there stays");
         assert_eq!(space.protect(at(BASE), PAGE, READ_WRITE), Err(Error::Access));
@@ -358,13 +323,7 @@ fn a_lack_of_memory_changes_nothing() {
         ("map", |space| {
             let place = Place::FixedNoReplace(at(BASE + 3 * GIANT));
             let free = MapRequest { place, ..request(0, 5 * HUGE + 9) };
-            space
-                .map(&free.backed_by(MapBacking::Pfn {
-                    frames: &given(),
-                    first: Pfn(FIRST),
-                    largest: PageSize::Huge,
-                }))
-                .map(drop)
+            space.map(&free.backed_by(leaves_of(&given(), FIRST, PageSize::Huge))).map(drop)
         }),
         ("map over", |space| {
             space
