@@ -5,7 +5,7 @@ use crate::advice::advice;
 use crate::policy::{misplaced, policy};
 use crate::{Errno, MapFlags, Prot};
 use interleaf::machine::Machine;
-use interleaf::space::{AddressSpace, MapRequest, Place, Sharing};
+use interleaf::space::{AddressSpace, MapBacking, MapRequest, Place, Sharing};
 use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr};
 use interleaf::vma::{PolicyRequest, VmaFlags};
 
@@ -19,7 +19,7 @@ fn access(prot: Prot) -> VmaFlags {
 /// The request of `mmap`'s words, and whether their flags say shared or private at all; where not, the
 /// request is private.
 #[inline]
-pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequest, bool) {
+pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequest<'static>, bool) {
     let (prot, flags) = (Prot::from_bits_retain(prot), MapFlags::from_bits_retain(flags));
     let at = VirtAddr(addr);
     let place = match () {
@@ -35,7 +35,7 @@ pub fn map_request(addr: u64, len_bytes: u64, prot: u32, flags: u32) -> (MapRequ
     let sharing = if kind == MapFlags::SHARED { Sharing::Shared } else { Sharing::Private };
     // Linux: together the two make nothing present.
     let populate = flags & (MapFlags::POPULATE | MapFlags::NONBLOCK) == MapFlags::POPULATE;
-    let request = MapRequest { place, len_bytes, flags: wanted, sharing, populate };
+    let request = MapRequest { place, flags: wanted, sharing, populate, ..MapRequest::anonymous(len_bytes) };
     (request, kind == MapFlags::SHARED || kind == MapFlags::PRIVATE)
 }
 
@@ -95,7 +95,7 @@ const SELDOM: MapFlags =
 #[inline(never)]
 fn map_seldom<M: Machine>(
     space: &AddressSpace<'_, M>,
-    request: &MapRequest,
+    request: &MapRequest<'_>,
     asked: MapFlags,
     has_type: bool,
 ) -> Result<VirtAddr, Errno> {
@@ -104,7 +104,7 @@ fn map_seldom<M: Machine>(
     }
     if asked.contains(MapFlags::HUGETLB) {
         let size = huge_page_size(asked).filter(|_| has_type).ok_or(Errno::EINVAL)?;
-        return Ok(space.map_huge_pool(request, size)?);
+        return Ok(space.map(&request.backed_by(MapBacking::Hugetlb(size)))?);
     }
     if !has_type {
         // Linux chooses the address first, so errors of that come first.
@@ -124,7 +124,7 @@ fn map_seldom<M: Machine>(
 #[cold]
 fn keep_if_granted<M: Machine>(
     space: &AddressSpace<'_, M>,
-    request: &MapRequest,
+    request: &MapRequest<'_>,
     start: VirtAddr,
 ) -> Result<VirtAddr, Errno> {
     let hint = match request.place {

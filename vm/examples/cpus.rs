@@ -11,8 +11,8 @@ use interleaf::frame::RecordInit;
 use interleaf::machine::conformance::{self, FRAMES, Harness, Rule, Verdict};
 use interleaf::machine::{CacheType, Cpu, Machine};
 use interleaf::space::{
-    AddressSpace, Counter, Error, Fault, FaultError, Layout, MapRequest, MemlockLimit, Path, Sharing, Vm,
-    VmOptions,
+    AddressSpace, Counter, Error, Fault, FaultError, Layout, MapBacking, MapRequest, MemlockLimit, Path,
+    Sharing, Vm, VmOptions,
 };
 use interleaf::table::GivenFrames;
 use interleaf::table::format::X86_64;
@@ -131,12 +131,14 @@ fn two_cpus_in_one_space(machine: &TwoCpus, vm: &Vm<'_, TwoCpus>) {
     println!("{:?}", vm.shootdown_stats());
 }
 
-/// Two spaces that map the same memory. It ends with its last mapping.
+/// Two spaces that map the same memory. It ends with its last mapping, once no handle keeps it.
 fn shared_memory(machine: &TwoCpus, vm: &Vm<'_, TwoCpus>) {
     let (one, other) = (new_space(vm), new_space(vm));
     let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(64 * KIB) };
     let here = one.map(&request).expect("room");
-    let there = other.map_shared(&one, here, &request).expect("it is shared memory");
+    let (object, first) = one.object_at(here).expect("it is shared memory");
+    let there = other.map(&request.backed_by(object.at_page(first))).expect("room");
+    drop(object);
     in_space(&one, || store(machine, &one, here, 5)).expect("it may be written");
     one.unmap(here, 64 * KIB).expect("it is mapped");
     assert_eq!(in_space(&other, || load(machine, &other, there)), Ok(5));
@@ -172,8 +174,8 @@ fn huge_pages(machine: &TwoCpus, vm: &Vm<'_, TwoCpus>) {
     // A machine that has just started has free blocks; later there may be fewer than asked for.
     assert_eq!(vm.resize_huge_pool(PageSize::Huge, 1).total, 1);
     let set_aside = MapRequest::anonymous(2 * MIB);
-    let at = space.map_huge_pool(&set_aside, PageSize::Huge).expect("one is free");
-    assert!(space.map_huge_pool(&set_aside, PageSize::Huge).is_err(), "there is one");
+    let at = space.map(&set_aside.backed_by(MapBacking::Hugetlb(PageSize::Huge))).expect("one is free");
+    assert!(space.map(&set_aside.backed_by(MapBacking::Hugetlb(PageSize::Huge))).is_err(), "there is one");
     in_space(&space, || store(machine, &space, at, 1)).expect("it is set aside, so it is there");
     drop(space);
     vm.resize_huge_pool(PageSize::Huge, 0);
@@ -189,10 +191,13 @@ fn frames_of_a_device(machine: &TwoCpus, vm: &Vm<'_, TwoCpus>) {
     // SAFETY: memory that the platform keeps back and no Rust code uses: programs may read it as they like.
     let given = unsafe { GivenFrames::new(frames, Rights::READ | Rights::USER, CacheType::WriteBack) };
     let to_write = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(2 * MIB) };
-    let refused = space.map_given(&to_write, &given, first, PageSize::Huge);
+    let refused =
+        space.map(&to_write.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Huge }));
     assert_eq!(refused, Err(Error::Access));
     let to_read = MapRequest { flags: VmaFlags::READ, ..to_write };
-    let base = space.map_given(&to_read, &given, first, PageSize::Huge).expect("room");
+    let base = space
+        .map(&to_read.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Huge }))
+        .expect("room");
     in_space(&space, || {
         assert_eq!(load(machine, &space, base), Ok(0));
         assert_eq!(store(machine, &space, base, 1), Err(FaultError::NotAllowed));

@@ -105,6 +105,11 @@ pub use work::{Job, WorkerPool};
 #[doc = include_str!("../../docs/porting/faults.md")]
 mod porting {}
 
+/// The new form of the porting guide's page on moving, compiled with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/porting/moving.md")]
+mod moving {}
+
 /// The readme's example, compiled with the documentation's.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

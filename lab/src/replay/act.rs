@@ -121,7 +121,7 @@ fn map_anonymous(call: &Call, result: i64) -> (Act, Way) {
     (Act::StandIn(MapRequest { place, ..request }), Way::Imposed)
 }
 
-fn stand_in(call: &Call, result: i64) -> MapRequest {
+fn stand_in(call: &Call, result: i64) -> MapRequest<'static> {
     let [addr, len_bytes, prot, flags, _, offset] = call.args;
     let (request, _) = map_request(addr, len_bytes, prot as u32, flags as u32);
     let private = MapFlags::from_bits_retain(flags as u32) & MapFlags::TYPE == MapFlags::PRIVATE;
@@ -132,7 +132,7 @@ fn stand_in(call: &Call, result: i64) -> MapRequest {
 }
 
 /// Shared memory in the place of a System V segment, at `at` or, where that is 0, anywhere.
-pub fn segment_request(at: u64, len_bytes: u64, flags: u64) -> MapRequest {
+pub fn segment_request(at: u64, len_bytes: u64, flags: u64) -> MapRequest<'static> {
     const READ_ONLY: u64 = 0o10000;
     const EXECUTE: u64 = 0o100_000;
     let mut access = VmaFlags::READ;
@@ -140,9 +140,8 @@ pub fn segment_request(at: u64, len_bytes: u64, flags: u64) -> MapRequest {
     access.set(VmaFlags::EXECUTE, flags & EXECUTE != 0);
     MapRequest {
         place: if at == 0 { Place::Hint(VirtAddr(0)) } else { Place::Fixed(VirtAddr(at & !0xfff)) },
-        len_bytes: round_up(len_bytes, 4096),
         flags: access | STAND_IN | VmaFlags::NORESERVE,
         sharing: Sharing::Shared,
-        populate: false,
+        ..MapRequest::anonymous(round_up(len_bytes, 4096))
     }
 }

@@ -61,8 +61,8 @@ impl Player<'_, '_> {
         let flags_there = vma.flags - VmaFlags::ACCOUNT;
         let put = |at: u64, len_bytes: u64| {
             let place = Place::Fixed(VirtAddr(at));
-            let request =
-                MapRequest { place, len_bytes, flags: flags_there, sharing: sharing(vma), populate: false };
+            let (flags, sharing) = (flags_there, sharing(vma));
+            let request = MapRequest { place, flags, sharing, ..MapRequest::anonymous(len_bytes) };
             // Refused: the final map will show it.
             let _put = self.space.map(&request);
         };

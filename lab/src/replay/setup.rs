@@ -146,7 +146,7 @@ pub fn space<'v>(
     Ok(space)
 }
 
-fn request(mapping: &Mapping) -> MapRequest {
+fn request(mapping: &Mapping) -> MapRequest<'static> {
     let mut flags = VmaFlags::empty();
     flags.set(VmaFlags::READ, mapping.is_readable());
     flags.set(VmaFlags::WRITE, mapping.is_writable());
@@ -158,10 +158,9 @@ fn request(mapping: &Mapping) -> MapRequest {
     };
     MapRequest {
         place: Place::FixedNoReplace(VirtAddr(mapping.start)),
-        len_bytes: mapping.end - mapping.start,
         flags,
         sharing: if mapping.is_shared() { Sharing::Shared } else { Sharing::Private },
-        populate: false,
+        ..MapRequest::anonymous(mapping.end - mapping.start)
     }
 }
 

@@ -106,7 +106,7 @@ pub enum Act {
     /// mmap of anonymous memory.
     Mmap { addr: u64, len: u64, prot: u32, flags: u32, offset: u64 },
     /// mmap of a file, as this request.
-    StandIn(MapRequest),
+    StandIn(MapRequest<'static>),
     /// munmap, or shmdt.
     Munmap { addr: u64, len: u64 },
     /// mprotect.

@@ -6,8 +6,9 @@
 //! | `objects` | `Objects`: all objects of a system, by number |
 //! | `page_index` | page of an object to its frame |
 //!
-//! Today there is shared anonymous memory: an `Object` that is created with its mapping and dies when no page
-//! of it is mapped any more. Its pages are base pages, folios of 512 of them that faults have given it, or
+//! Today there is shared anonymous memory: an `Object` that is created with its mapping, or by a handle
+//! ([`ObjectHandle`](crate::space::ObjectHandle)), and dies when no page of it is mapped any more and no
+//! handle holds it. Its pages are base pages, folios of 512 of them that faults have given it, or
 //! huge pages of the reserved pool. Files of an
 //! embedder would be a trait with the same three questions: which frame holds this page, is it available
 //! without sleeping, does it still belong to the object.
@@ -21,8 +22,8 @@
 //! # Lifetime of an object
 //!
 //! An object counts the pages of it that mappings cover, not the mappings: splitting and joining change
-//! nothing, unmapping subtracts. At zero it is dead: it accepts no more frames, gives its own back, and
-//! leaves the list of objects; its record and index are freed after a grace period.
+//! nothing, unmapping subtracts. A handle counts as one page. At zero it is dead: it accepts no more frames,
+//! gives its own back, and leaves the list of objects; its record and index are freed after a grace period.
 
 #![forbid(unsafe_code)]
 
@@ -39,6 +40,6 @@ mod loom_tests;
 // Not public: only the address space maps an object, finds it by the number in a mapping's attributes, and
 // counts what it maps.
 pub(crate) use objects::Objects;
-pub(crate) use page_index::FoundPage;
+pub(crate) use page_index::{FoundPage, MAX_PAGES};
 pub use shared::SharedPoolCounts;
 pub(crate) use shared::{FillError, Object};

@@ -19,16 +19,16 @@ impl<'m, M: Machine> Objects<'m, M> {
         Some(Self { registry: Registry::new(memory, rcu)? })
     }
 
-    /// Makes an object of which `pages` pages are about to be mapped, of a number that no other has or had.
-    /// `None` where there is no memory.
+    /// Makes an object of `pages` pages, of which `mapped` are about to be mapped, of a number that no other
+    /// has or had. `None` where there is no memory.
     pub(crate) fn create(
         &self,
         memory: &Memory<'m, M>,
         rcu: &Rcu<M::Cpu>,
         number: NonZeroU64,
-        pages: u64,
+        (pages, mapped): (u64, u64),
     ) -> Option<()> {
-        let object = Object::new(number, pages, memory.id(), rcu.id());
+        let object = Object::new(number, (pages, mapped), memory.id(), rcu.id());
         self.registry.insert(memory, number, object).ok().map(|_| ())
     }
 

@@ -53,8 +53,10 @@ type WayTo<'r, 'm, M> = (PageSlot<'r, 'm, M>, SlotContent<'r, 'm, M>, u32);
 
 /// log2 of the slots in a node.
 const SHIFT: u32 = Level::ENTRIES.ilog2();
-/// Heights 0 to 5 cover 2^45 pages.
+/// Heights 0 to 5 cover [`MAX_PAGES`].
 const MAX_HEIGHT: u32 = 5;
+/// The most pages that an object has: 2^45, more than a space.
+pub const MAX_PAGES: u64 = 1 << (SHIFT * MAX_HEIGHT);
 
 /// The slot for a page in a node of `height`.
 fn index_of(page: u64, height: u32) -> usize {

@@ -16,6 +16,8 @@ use core::num::NonZeroU64;
 pub(crate) struct Object<C: Cpu> {
     /// Its number, which the records of its frames name.
     number: NonZeroU64,
+    /// Base pages that may be mapped.
+    pages: u64,
     /// The size of its pages: not base pages where they are of the reserved pool.
     size: PageSize,
     /// Whether the pool has set a huge page aside for each page.
@@ -27,7 +29,7 @@ pub(crate) struct Object<C: Cpu> {
 
 #[derive(Clone, Copy)]
 struct ObjectCounts {
-    /// Base pages that mappings cover; 0: dead.
+    /// Base pages that mappings cover, and one for each handle; 0: dead.
     mapped: u64,
     /// Huge pages that the pool has set aside for pages that are not filled.
     reserved: u64,
@@ -63,11 +65,17 @@ pub(crate) enum FillError {
 }
 
 impl<C: Cpu> Object<C> {
-    /// An object of which `pages` pages are about to be mapped, for frames of `memory` and readers of `rcu`.
-    pub(super) fn new(number: NonZeroU64, pages: u64, memory: UniqueId, rcu: UniqueId) -> Self {
-        let counts = ObjectCounts { mapped: pages, reserved: 0, filled: 0 };
-        let (size, reserves) = (PageSize::Base, false);
-        Self { number, size, reserves, counts: SpinLock::new(counts), index: PageIndex::new(memory, rcu) }
+    /// An object of `pages` pages, of which `mapped` are about to be mapped, for frames of `memory` and
+    /// readers of `rcu`.
+    pub(super) fn new(
+        number: NonZeroU64,
+        (pages, mapped): (u64, u64),
+        memory: UniqueId,
+        rcu: UniqueId,
+    ) -> Self {
+        let counts = SpinLock::new(ObjectCounts { mapped, reserved: 0, filled: 0 });
+        let (size, reserves, index) = (PageSize::Base, false, PageIndex::new(memory, rcu));
+        Self { number, pages, size, reserves, counts, index }
     }
 
     /// As [`new`](Self::new), of huge pages of the reserved pool of `size`, of which `reserved` are set aside
@@ -80,7 +88,12 @@ impl<C: Cpu> Object<C> {
         rcu: UniqueId,
     ) -> Self {
         let counts = SpinLock::new(ObjectCounts { mapped: pages, reserved, filled: 0 });
-        Self { size, reserves: reserved > 0, counts, ..Self::new(number, pages, memory, rcu) }
+        Self { size, reserves: reserved > 0, counts, ..Self::new(number, (pages, pages), memory, rcu) }
+    }
+
+    /// Base pages that may be mapped.
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages
     }
 
     /// By what right a page that is not filled takes a huge page of the reserved pool.

@@ -55,7 +55,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// Where the first page is such: [`Error::Fault`] where it is not mapped, not to be loaded from, or
-    /// memory that was [given](Self::map_given); [`Error::NoMemory`].
+    /// memory that was [given](super::MapBacking::Pfn); [`Error::NoMemory`].
     pub fn copy_from(&self, addr: VirtAddr, to: &mut [u8]) -> Result<usize, Error> {
         self.copies().load(addr, to)
     }
@@ -85,7 +85,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     #[inline(always)]
     fn copies(&self) -> Copies<'_, 'v, M> {
-        let (pins, user_end) = (self.pins(), self.layout.areas.user.end);
+        let (pins, user_end) = (self.pins(), self.mappings.layout.areas.user.end);
         Copies { faults: self.faults(), pins, entries: &self.entries, user_end }
     }
 }

@@ -46,6 +46,12 @@ impl Layout {
         Self { max_commit_pages: Some(u64::MAX), ..self }
     }
 
+    /// The whole pages of a range; `None` where it has none, or not all of them lie in user space.
+    pub(super) fn user_range(&self, addr: VirtAddr, len_bytes: u64) -> Option<VpnRange> {
+        let range = VpnRange::from_bytes(addr, len_bytes)?;
+        (!range.is_empty() && range.end <= self.areas.user.end).then_some(range)
+    }
+
     /// Checks the rules above for spaces of format `F`.
     pub(super) fn check<F: Format>(&self) -> Result<(), Error> {
         let Areas { user, mmap_base, legacy_base } = self.areas;

@@ -14,6 +14,7 @@
 //! | `rmap` | the reverse map: from a frame of anonymous memory to the entries that map it |
 //! | `activate` | a CPU loads a space and unloads it |
 //! | `spaces` | spaces by number, and handles that keep them |
+//! | `object_handle` | handles that keep objects, and what a request maps of one |
 //! | `vm` `options` | the state that all spaces of a machine share, and how it is made |
 //! | `counters` `error` `layout` | counters, errors, the layout of a space |
 //!
@@ -34,6 +35,7 @@ mod fault;
 mod fork_cursor;
 mod inspect;
 mod layout;
+mod object_handle;
 mod ops;
 mod options;
 mod pin;
@@ -46,14 +48,15 @@ mod walk;
 pub use crate::units::SpaceId;
 pub use activate::{Active, LazyTlb};
 pub use counters::{Counter, Counters, Totals};
+use edit::Mappings;
 use edit::entries::Entries;
 pub use edit::{Held, RangeGuard, RangeReadGuard};
 pub use error::Error;
 pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
 pub use inspect::Inspect;
 pub use layout::Layout;
-use ops::Destination;
-pub use ops::{Advice, Collapsed, MapRequest, Misplaced, Place, ScanStep, Sharing};
+pub use object_handle::{ObjectHandle, ObjectPages};
+pub use ops::{Advice, Collapsed, MapBacking, MapRequest, Misplaced, Place, ScanStep, Sharing};
 pub use options::VmOptions;
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
 use rmap::SpaceNode;
@@ -62,35 +65,23 @@ pub use spaces::{SpaceHandle, Spaces};
 pub use vm::Vm;
 pub use walk::{CallChain, FrameRecord, Walker};
 
-use crate::frame::IndexAllocator;
 use crate::machine::Machine;
-use crate::sync::atomic::AtomicU64;
-use crate::sync::{CacheAligned, RwLock, lockdep};
 use crate::table::PageTable;
 use crate::units::Pfn;
-use crate::vma::{HugePolicy, Vma, VmaTree};
+use crate::vma::HugePolicy;
 use core::fmt;
 
 /// An address space: mappings, a page table, and the CPUs that run it.
+///
+/// Each call is a method; what it needs of the space is handed to a value: its mappings, its entries, or
+/// both.
 pub struct AddressSpace<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
+    mappings: Mappings<'v, M>,
     entries: Entries<'v, M>,
     /// Its place in the tree of spaces, whose number the frames that are born in it note.
     node: SpaceNode<'v, M>,
     path: Path,
-    layout: Layout,
-    /// The most pages that a request may commit: as the layout says, or the frames of `vm`.
-    max_commit_pages: u64,
-    /// The index of mappings. Read under RCU or the lock, written under a [`RangeGuard`].
-    vmas: VmaTree<'v, M::Cpu>,
-    /// The memory of its records and nodes.
-    records: IndexAllocator<'v, 'v, Vma<M::Cpu>, M>,
-    /// Taken by way of [`RangeGuard`] and [`RangeReadGuard`] only. See `docs/design/locking.md`.
-    lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
-    /// A [`HugeRefusal`](crate::vma::HugeRefusal). Relaxed: advice to faults.
-    huge_refusal: AtomicU64<M::Cpu>,
-    /// Where the heap ends; changed under a [`RangeGuard`] of the page there.
-    heap_end: CacheAligned<AtomicU64<M::Cpu>>,
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -115,9 +106,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let root = root.ok_or(Error::NoMemory)?;
         let number = vm.numbers.next();
         let node = SpaceNode::new(vm, SpaceId(number), parent).ok_or(Error::NoMemory)?;
-        let records = vm.index_allocator();
         Ok(Self {
             vm,
+            mappings: Mappings::new(vm, SpaceId(number), layout),
             entries: Entries::new(
                 vm,
                 PageTable::new(&vm.memory, root, &vm.rcu),
@@ -126,13 +117,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             ),
             node,
             path,
-            layout,
-            max_commit_pages: layout.max_commit_pages.unwrap_or_else(|| vm.memory.stats().managed),
-            vmas: VmaTree::new(&records),
-            records,
-            lock: CacheAligned(RwLock::new()),
-            huge_refusal: AtomicU64::new(0),
-            heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
         })
     }
 
@@ -143,7 +127,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Bounds and bases.
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        &self.mappings.layout
     }
 
     /// The frame of the root table.
@@ -154,7 +138,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
 impl<M: Machine> fmt::Debug for AddressSpace<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "space {} of {} mappings", self.entries.tlb.id(), self.vmas.len())
+        write!(f, "space {} of {} mappings", self.entries.tlb.id(), self.mappings.vmas.len())
     }
 }
 

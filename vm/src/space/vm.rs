@@ -241,10 +241,10 @@ impl<'m, M: Machine> Vm<'m, M> {
         }
     }
 
-    /// Makes shared memory of which `pages` pages are about to be mapped.
-    pub(super) fn create_object(&self, pages: u64) -> Option<ObjectId> {
+    /// Makes shared memory of `pages` pages, of which `mapped` are about to be mapped.
+    pub(super) fn create_object(&self, pages: u64, mapped: u64) -> Option<ObjectId> {
         let object = ObjectId::new(self.numbers.next())?;
-        self.objects.create(&self.memory, &self.rcu, object.number(), pages)?;
+        self.objects.create(&self.memory, &self.rcu, object.number(), (pages, mapped))?;
         Some(object)
     }
 

@@ -9,7 +9,7 @@ use crate::units::{PAGE_SHIFT, PageSize, Pfn, PfnRange, Rights};
 /// elsewhere. The library never reads or writes them, has no record of them, and frees nothing of them.
 ///
 /// The maker of the value vouches for the frames; what is done with it is safe.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct GivenFrames {
     frames: PfnRange,
     rights: Rights,

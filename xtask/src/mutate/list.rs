@@ -248,7 +248,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "map-shared.count-kept",
-        wrong: "a refused map_shared leaves its pages counted as mapped",
+        wrong: "a refused mapping of an object leaves its pages counted as mapped",
         test: REFUSED,
     },
     Mutation {

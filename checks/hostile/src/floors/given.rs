@@ -3,7 +3,7 @@
 use crate::world::Lab;
 use crate::{call, called, odd};
 use interleaf::machine::{CacheType, Entry};
-use interleaf::space::{AddressSpace, MapRequest, Place, Sharing};
+use interleaf::space::{AddressSpace, MapBacking, MapRequest, Place, Sharing};
 use interleaf::table::{LeafBits, walk};
 use interleaf::units::{Level, PageSize, Pfn, Rights, VirtAddr};
 use interleaf::vma::VmaFlags;
@@ -14,7 +14,9 @@ pub fn run(machine: &Lab, space: &AddressSpace<'_, Lab>) {
     let given = machine.frames_of_no_memory(pages).expect("frame numbers");
     let first = given.frames().start;
     let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(pages * 4096) };
-    let base = space.map_given(&request, &given, first, PageSize::Huge).expect("room");
+    let base = space
+        .map(&request.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Huge }))
+        .expect("room");
     raise(space, base);
     for frame in [first, first.add(7), given.frames().end, Pfn(0), Pfn(u64::MAX)] {
         for len_bytes in [0, 4096, pages * 4096, u64::MAX] {
@@ -22,9 +24,10 @@ pub fn run(machine: &Lab, space: &AddressSpace<'_, Lab>) {
                 for place in
                     [Place::Hint(addr), Place::Fixed(addr), Place::FixedNoReplace(addr), Place::Low(addr)]
                 {
-                    let request = MapRequest { len_bytes, place, ..request };
                     for largest in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
-                        let _ = call!(AddressSpace::map_given, space, &request, &given, frame, largest);
+                        let backing = MapBacking::Pfn { frames: &given, first: frame, largest };
+                        let request = MapRequest { backing, len_bytes, place, ..request };
+                        let _ = call!(AddressSpace::map, space, &request);
                     }
                 }
             }

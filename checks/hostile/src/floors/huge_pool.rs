@@ -4,7 +4,9 @@
 use crate::world::Lab;
 use crate::{call, called, odd};
 use interleaf::frame::Memory;
-use interleaf::space::{AddressSpace, Advice, Fault, FaultError, MapRequest, Place, RmapError, Sharing, Vm};
+use interleaf::space::{
+    AddressSpace, Advice, Fault, FaultError, MapBacking, MapRequest, Place, RmapError, Sharing, Vm,
+};
 use interleaf::units::{Access, PageSize, VirtAddr};
 use interleaf::vma::{Backing, HugetlbBacking, ObjectId, VmaFlags};
 
@@ -21,7 +23,7 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
     }
     assert_eq!(vm.memory().huge_pool(PageSize::Huge).total, 2, "there is memory for two");
     let sound = MapRequest::anonymous(2 << 20);
-    let base = space.map_huge_pool(&sound, PageSize::Huge).expect("room, and a page");
+    let base = space.map(&sound.backed_by(MapBacking::Hugetlb(PageSize::Huge))).expect("room, and a page");
     let flags = [sound.flags, sound.flags | VmaFlags::NORESERVE, VmaFlags::all(), VmaFlags::empty()];
     for addr in odd::virt_addrs().chain([base, VirtAddr(base.0 + 4096), VirtAddr(base.0 + (2 << 20))]) {
         for len_bytes in [0, 4096, 2 << 20, 5 << 20, 1 << 30, u64::MAX] {
@@ -29,10 +31,11 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
                 [Place::Hint(addr), Place::Fixed(addr), Place::FixedNoReplace(addr), Place::Low(addr)]
             {
                 for (size, flags) in SIZES.into_iter().zip(flags).chain([(PageSize::Huge, flags[3])]) {
-                    let request = MapRequest { place, len_bytes, flags, ..sound };
-                    call!(AddressSpace::map_huge_pool, space, &request, size);
+                    let backing = MapBacking::Hugetlb(size);
+                    let request = MapRequest { backing, place, len_bytes, flags, ..sound };
+                    call!(AddressSpace::map, space, &request);
                     let shared = MapRequest { sharing: Sharing::Shared, ..request };
-                    call!(AddressSpace::map_huge_pool, space, &shared, size);
+                    call!(AddressSpace::map, space, &shared);
                 }
             }
             for object in [0, 1, (1 << 56) - 1, u64::MAX].map(ObjectId::new) {
@@ -66,10 +69,10 @@ fn taken_back<'v>(vm: &Vm<'v, Lab>, space: &AddressSpace<'v, Lab>) {
     }
     assert_eq!(vm.resize_huge_pool(PageSize::Huge, 2).total, 2, "there is memory for two");
     let request = MapRequest::anonymous(4096);
-    let base = space.map_huge_pool(&request, PageSize::Huge).expect("room, and a page");
+    let base = space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Huge))).expect("room, and a page");
     let (store, addr) = (Access::Write, VirtAddr(base.0 + 4096));
     space.fault(Fault { addr, access: store }).expect("it was set aside");
-    let rest = space.map_huge_pool(&request, PageSize::Huge).expect("another page");
+    let rest = space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Huge))).expect("another page");
     let child = space.fork().expect("memory");
     assert_eq!(space.fault(Fault { addr, access: store }), Err(FaultError::PoolEmpty));
     let nobody = |_| None::<&AddressSpace<'v, Lab>>;

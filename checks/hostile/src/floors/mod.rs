@@ -7,6 +7,7 @@ pub mod huge_pool;
 pub mod index;
 pub mod locks;
 pub mod machine;
+pub mod objects;
 pub mod pin;
 pub mod rcu;
 pub mod records;

@@ -1,15 +1,17 @@
 //! The address space: addresses and lengths at all edges, spaces of another machine, spaces that are loaded
 //! in no order, and guards that are forgotten.
 
+use super::objects;
 use crate::odd::{self, NUMBERS};
 use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use_pages, with_vm};
 use crate::{call, called};
 use interleaf::frame::RecordInit;
-use interleaf::space::VmOptions;
 use interleaf::space::{
     Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Inspect, Layout, LazyTlb,
 };
-use interleaf::space::{MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm};
+use interleaf::space::{
+    MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm, VmOptions,
+};
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, Order, VirtAddr, Vpn, VpnRange};
@@ -38,7 +40,7 @@ pub fn run() {
         with_space(machine, vm, |space| super::pin::run(vm, space));
         with_space(machine, vm, |space| super::walk::run(vm, space));
         with_space(machine, vm, |space| super::pin::copies(vm, space));
-        with_space(machine, vm, |space| shared(vm, space));
+        with_space(machine, vm, |space| objects::run(vm, [space, &new_space(vm)], new_space));
         with_space(machine, vm, |space| super::given::run(machine, space));
         with_space(machine, vm, |space| super::huge_pool::run(vm, space));
     });
@@ -293,43 +295,12 @@ fn guards(space: &Space<'_>) {
 fn hold(held: Held<'_>, spaces: [&Space<'_>; 2], range: VpnRange) {
     for space in spaces {
         for range in [range, VpnRange { start: Vpn(0), end: Vpn(u64::MAX) }] {
-            call!(Held::assert_covers, held, space, range);
-            call!(Held::assert_may_read, held, space, range);
+            call!(Held::assert_covers, held, space.id(), range);
+            call!(Held::assert_may_read, held, space.id(), range);
         }
     }
     let old = || panic!("a mapping that panics");
     call!(Held::assert_may_replace, held, old, &[None; 5]);
-}
-
-/// Memory shared with itself, with odd addresses, and with a space of another machine.
-fn shared(vm: &Vm<'_, Lab>, space: &Space<'_>) {
-    let other = new_space(vm);
-    let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(16 * 4096) };
-    let base = space.map(&request).expect("room");
-    space.advise(base, 16 * 4096, Advice::PopulateWrite).expect("memory");
-    for from in odd::virt_addrs().chain([base, VirtAddr(base.0 + 4096)]) {
-        for len_bytes in [0, 4096, 16 * 4096, u64::MAX] {
-            for place in [Place::Hint(VirtAddr(0)), Place::Fixed(base), Place::Fixed(from)] {
-                let request = MapRequest { len_bytes, place, ..request };
-                for (to, of) in [(space, space), (&other, space), (space, &other)] {
-                    let _ = call!(AddressSpace::map_shared, to, of, from, &request);
-                }
-            }
-        }
-    }
-    use interleaf_lab::machine::soft::current;
-    let kept = current::suspend();
-    on_cpu(|machine| {
-        let vm = Vm::new(machine, boot_map(machine)).expect("memory");
-        let foreign = new_space(&vm);
-        let _ = called!(AddressSpace::map_shared => foreign.map_shared(space, base, &request));
-        assert_eq!(foreign.inspect().nr_mappings(), 0, "memory of another machine is mapped");
-        drop(foreign);
-        must_work(machine, &vm);
-    });
-    current::resume(kept);
-    drop(other);
-    space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
 }
 
 /// Spaces that are loaded twice, given up twice, and given up in the wrong order.

@@ -81,7 +81,7 @@ pub fn run_object_pair<F: Format>(
     Scene { pool: 0, huge: 8, policies, shared: SharedHugePolicy::Always }.play::<F, _>(pair, seeds)
 }
 
-fn request(addr: u64, len_bytes: u64) -> MapRequest {
+fn request(addr: u64, len_bytes: u64) -> MapRequest<'static> {
     let (place, sharing) = (Place::Fixed(VirtAddr(addr)), Sharing::Shared);
     MapRequest { place, sharing, ..MapRequest::anonymous(len_bytes) }
 }
@@ -91,7 +91,8 @@ impl Operation for ObjectOperation {
         let space = cpu.space();
         space.map(&request(BASE, 2 * HUGE_BYTES)).expect("there is room");
         let elsewhere = request(ELSEWHERE, PAGES_ELSEWHERE * PAGE);
-        space.map_shared(space, VirtAddr(BASE), &elsewhere).expect("there is room");
+        let (object, first) = space.object_at(VirtAddr(BASE)).expect("it was mapped");
+        space.map(&elsewhere.backed_by(object.at_page(first))).expect("there is room");
     }
 
     fn begin<F: Format>(cpu: &Cpu<'_, '_, F>) {

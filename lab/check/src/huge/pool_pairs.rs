@@ -10,7 +10,7 @@ use super::HUGE_BYTES;
 use super::scene::{Cpu, Machine, Operation, Scene};
 use crate::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
 use interleaf::machine::Format;
-use interleaf::space::{AddressSpace, MapRequest, Place, Sharing};
+use interleaf::space::{AddressSpace, MapBacking, MapRequest, Place, Sharing};
 use interleaf::units::{Access, PageSize, VirtAddr};
 use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
 use interleaf_lab::machine::baton::Report;
@@ -158,14 +158,14 @@ impl<'v, F: Format> Pool<'_, '_, 'v, F> {
     fn map(&self, page: u64, pages: u64) {
         let place = Place::Fixed(VirtAddr(BASE + page * HUGE_BYTES));
         let request = MapRequest { place, ..MapRequest::anonymous(pages * HUGE_BYTES) };
-        let mapped = self.0.space().map_huge_pool(&request, PageSize::Huge);
+        let mapped = self.0.space().map(&request.backed_by(MapBacking::Hugetlb(PageSize::Huge)));
         assert!(mapped.is_ok(), "the pool has enough: {mapped:?}");
     }
 
     fn map_shared(&self) {
         let (place, sharing) = (Place::Fixed(VirtAddr(SHARED)), Sharing::Shared);
         let request = MapRequest { place, sharing, ..MapRequest::anonymous(SHARED_PAGES * HUGE_BYTES) };
-        let mapped = self.0.space().map_huge_pool(&request, PageSize::Huge);
+        let mapped = self.0.space().map(&request.backed_by(MapBacking::Hugetlb(PageSize::Huge)));
         assert!(mapped.is_ok(), "the pool has enough: {mapped:?}");
     }
 

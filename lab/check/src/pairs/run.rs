@@ -158,12 +158,14 @@ impl<'v, F: Format> PairRun<'_, 'v, F> {
         match from {
             None => self.call_all(space, &[subject(self.variation)]),
             Some(other) => {
+                let (object, first) = other.object_at(VirtAddr(BASE)).expect("it is shared");
                 let request = MapRequest {
+                    backing: object.at_page(first),
                     place: Place::Fixed(VirtAddr(BASE)),
                     sharing: Sharing::Shared,
                     ..MapRequest::anonymous(PAGES * PAGE)
                 };
-                space.map_shared(other, VirtAddr(BASE), &request).expect("it is shared");
+                space.map(&request).expect("there is room");
             }
         }
         self.call_all(space, &setup(self.variation, self.setting.start_brk));

@@ -53,13 +53,19 @@ pub(super) fn set_up<F: Format>(
 ) -> Result<(), String> {
     shared.map(&object_request()).map_err(|error| error.to_string())?;
     for own in own {
-        own.map_shared(shared, OBJECT.page(0), &object_request()).map_err(|error| error.to_string())?;
+        map_again(own, shared)?;
     }
     let wrote = machine.write_u64(OBJECT.page(0), OBJECT.word(0), &Faults::new(shared));
     wrote.map_err(|signal| signal.to_string())
 }
 
-fn object_request() -> MapRequest {
+/// Maps the object, which one space has mapped, in another.
+fn map_again<F: Format>(space: &Space<'_, F>, other: &Space<'_, F>) -> Result<(), String> {
+    let Some((object, first)) = other.object_at(OBJECT.page(0)) else { return Err("no object".into()) };
+    must(space.map(&object_request().backed_by(object.at_page(first)))).map(drop)
+}
+
+fn object_request() -> MapRequest<'static> {
     let request = MapRequest::anonymous(OBJECT.pages * PAGE);
     MapRequest { place: Place::Fixed(OBJECT.page(0)), sharing: Sharing::Shared, ..request }
 }
@@ -215,7 +221,7 @@ impl<'a, 'v, F: Format> Task<'a, 'v, F> {
         let (addr, len) = OBJECT.part(&mut self.rng);
         match self.rng.below(4) {
             0 => must(space.unmap(addr, len))?,
-            1 => drop(must(space.map_shared(self.own, OBJECT.page(0), &object_request()))?),
+            1 => map_again(space, self.own)?,
             2 => or_hole(space.advise(addr, len, Advice::DontNeed))?,
             _ => {}
         }

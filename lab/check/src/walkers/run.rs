@@ -7,7 +7,9 @@ use crate::library::layout_of;
 use crate::recount::QuiescentSystem;
 use crate::setting::Setting;
 use interleaf::machine::Format;
-use interleaf::space::{Active, AddressSpace, MapRequest, MemlockLimit, Path, Place, Sharing, Vm, VmOptions};
+use interleaf::space::{
+    Active, AddressSpace, MapBacking, MapRequest, MemlockLimit, Path, Place, Sharing, Vm, VmOptions,
+};
 use interleaf::table::GivenFrames;
 use interleaf::units::{CpuId, PageSize, Pfn, VirtAddr};
 use interleaf::vma::{HugePolicy, ZeroPagePolicy};
@@ -163,5 +165,7 @@ fn map_leaf<F: Format>(space: &Space<'_, F>, memory: Memory, given: &GivenFrames
         ..MapRequest::anonymous(size.bytes())
     };
     let first: Pfn = given.frames().start;
-    space.map_given(&request, given, first, size).expect("it is free");
+    space
+        .map(&request.backed_by(MapBacking::Pfn { frames: given, first, largest: size }))
+        .expect("it is free");
 }

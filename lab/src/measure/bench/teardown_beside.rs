@@ -11,7 +11,7 @@ use crate::machine::host::{Host, TaskSpace, with_switch_notifier};
 use crate::machine::soft::Flavour;
 use crate::measure::timed_machine::{self, TimedMachine};
 use hdrhistogram::Histogram;
-use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapRequest, Path, Sharing};
+use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapBacking, MapRequest, Path, Sharing};
 use interleaf::table::GivenFrames;
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PAGE_SIZE, PageSize, VirtAddr};
@@ -98,7 +98,13 @@ impl Scene<'_, '_> {
     fn tear_down(&self, beside: Beside, ready: &AtomicBool) {
         let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(self.pages * PAGE) };
         let first = self.given.frames().start;
-        let map = || self.space.map_given(&request, self.given, first, PageSize::Base);
+        let map = || {
+            self.space.map(&request.backed_by(MapBacking::Pfn {
+                frames: self.given,
+                first,
+                largest: PageSize::Base,
+            }))
+        };
         let base = (beside == Beside::Teardown).then(|| map().expect("memory for the tables"));
         self.space.advise(self.faulted, FAULTED * PAGE, Advice::DontNeed).expect("it is mapped");
         ready.store(true, Release);

@@ -9,7 +9,7 @@ use crate::measure::bench::pinned_threads;
 use crate::measure::timed_machine::{self, TimedMachine};
 use hdrhistogram::Histogram;
 use interleaf::machine::Machine;
-use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Sharing, Vm};
+use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapBacking, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::table::{GivenFrames, walk};
 use interleaf::units::{Access, CpuId, Level, PAGE_SIZE, PageSize, VirtAddr, Vpn};
@@ -96,7 +96,9 @@ impl<'o> Unmapping<'o> {
             ..MapRequest::anonymous(self.entries * PageSize::Huge.bytes())
         };
         let first = given.frames().start;
-        let base = space.map_given(&request, given, first, PageSize::Huge).map_err(Failure::of)?;
+        let base = space
+            .map(&request.backed_by(MapBacking::Pfn { frames: given, first, largest: PageSize::Huge }))
+            .map_err(Failure::of)?;
         Ok(Scene { unmapping: self, vm, space, base, faulted, way })
     }
 }

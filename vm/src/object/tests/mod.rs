@@ -22,7 +22,7 @@ fn with_object(pages: u64, test: impl FnOnce(&Objects<'_, TestMachine>, &TestMem
     let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
     let objects = Objects::new(&memory, &rcu).unwrap();
     let before = memory.check().unwrap().allocated;
-    objects.create(&memory, &rcu, NUMBER, pages).unwrap();
+    objects.create(&memory, &rcu, NUMBER, (pages, pages)).unwrap();
     test(&objects, &memory, &rcu);
     objects.unmapped(&memory, &rcu, NUMBER, pages);
     assert!(objects.get(NUMBER, &rcu.read()).is_none(), "a dead object has no number");

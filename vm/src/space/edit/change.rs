@@ -9,14 +9,15 @@
 //! mapping is two then, with equal attributes. The same rule holds here, for every call that changes
 //! mappings. Only what is refused for lack of memory changes nothing: everything is prepared before.
 
+use super::mappings::Mappings;
 use super::{RangeGuard, VmaEdit};
 use crate::machine::Machine;
+use crate::space::Error;
 use crate::space::vm::Reserve;
-use crate::space::{AddressSpace, Error};
 use crate::units::VpnRange;
 use crate::vma::{Change, VmaAttributes, VmaState, split};
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+impl<'v, M: Machine> Mappings<'v, M> {
     /// Makes a decided change of a mapping and its neighbours, `[prev, vma, next]`, with memory from
     /// `reserve` if there is one.
     ///
@@ -24,7 +25,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// [`Error::NoMemory`] for too many mappings, or for lack of memory; [`Error::Invalid`] where a page of
     /// the reserved pool would be cut. Nothing has changed, but for a first split where the second is
     /// refused.
-    pub(in crate::space) fn apply_change(
+    pub fn apply_change(
         &self,
         edit: VmaEdit<'_, 'v, M>,
         change: &Change,
@@ -77,11 +78,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// of the reserved pool would be cut.
     #[cold]
     #[inline(never)]
-    pub(in crate::space) fn split_mappings(
-        &self,
-        guard: &RangeGuard<'_, M>,
-        range: VpnRange,
-    ) -> Result<(), Error> {
+    pub fn split_mappings(&self, guard: &RangeGuard<'_, M>, range: VpnRange) -> Result<(), Error> {
         let first = self.first_in(guard.held(), range);
         let is_hole = |vma: VmaAttributes| vma.range.start < range.start && range.end < vma.range.end;
         if first.is_some_and(is_hole) {

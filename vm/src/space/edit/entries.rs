@@ -1,14 +1,16 @@
 //! The entries of a space: the tables, the CPUs that may have cached what they say, and how far a fork has
 //! come. All that an edit of entries needs of a space, and nothing of its mappings.
 
-use crate::machine::{Format, Machine};
+use crate::frame::{FrameRef, Priority, TableFrame};
+use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::space::fork_cursor::ForkCursor;
-use crate::space::{Counter, Vm};
+use crate::space::{Counter, Error, SpaceId, Vm};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{CacheAligned, PreemptOff};
-use crate::table::{LockedTable, PageTable};
+use crate::sync::{CacheAligned, PreemptOff, ReadGuard};
+use crate::table::{EntryRef, LockedTable, PageTable, walk};
 use crate::tlb::SpaceTlb;
-use crate::units::{Vpn, VpnRange};
+use crate::units::{Level, Vpn, VpnRange};
+use crate::vma::{VmaAttributes, VmaFlags};
 
 /// The entries of a space.
 pub(in crate::space) struct Entries<'v, M: Machine> {
@@ -36,9 +38,13 @@ impl<'v, M: Machine> Entries<'v, M> {
             has_huge_leaves: AtomicU64::new(may_have_huge_leaves as u64),
         }
     }
-}
 
-impl<M: Machine> Entries<'_, M> {
+    /// The number of the space.
+    #[inline(always)]
+    pub fn id(&self) -> SpaceId {
+        SpaceId(self.tlb.id())
+    }
+
     /// Whether a leaf may be huge, or become so by a fault. Exact for writers.
     #[inline(always)]
     pub fn may_have_huge_leaves(&self) -> bool {
@@ -51,6 +57,63 @@ impl<M: Machine> Entries<'_, M> {
         if !self.may_have_huge_leaves() {
             self.has_huge_leaves.store(1, Relaxed);
         }
+    }
+
+    /// Says that a mapping of private memory may have huge pages from now on, as its flags say, if the policy
+    /// allows that. The caller is a writer, and has not published it yet.
+    pub fn note_huge_pages(&self) {
+        if self.vm.huge_policy.is_ever() && !mutant!("thp.advice-not-noted") {
+            self.note_huge_leaves();
+        }
+    }
+
+    /// As [`note_huge_pages`](Self::note_huge_pages), of a mapping of shared memory.
+    pub fn note_shared_huge_pages(&self) {
+        if self.vm.shared_huge.is_ever() && !mutant!("shared-thp.not-noted") {
+            self.note_huge_leaves();
+        }
+    }
+
+    /// As [`note_huge_pages`](Self::note_huge_pages), of a mapping of whatever kind.
+    pub fn note_leaves_of(&self, vma: &VmaAttributes) {
+        if vma.flags.contains(VmaFlags::HUGE_PAGE) {
+            self.note_huge_pages();
+        }
+        if !vma.is_anonymous() {
+            self.note_shared_huge_pages();
+        }
+        if vma.hugetlb().is_some() || vma.pfn_mapping().is_some() {
+            self.note_huge_leaves();
+        }
+    }
+
+    /// An empty table.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn alloc_table(&self) -> Result<TableFrame<'v, M>, Error> {
+        let vm = self.vm;
+        vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(Error::NoMemory)
+    }
+
+    /// The entry of the page, if that is a huge leaf.
+    pub fn huge_entry<'r, 's>(
+        &'s self,
+        page: Vpn,
+        reading: &'r ReadGuard<'_, M::Cpu>,
+    ) -> Option<EntryRef<'r, 's, M>> {
+        let found = walk(&self.table, page, Level::Pte, reading);
+        let is_leaf = matches!(found.entry(), Entry::Leaf(_));
+        (found.table.level() != Level::Pte && is_leaf).then_some(found)
+    }
+
+    /// The leaf of a page, and a reference to its frame.
+    pub fn get_leaf(&self, page: Vpn) -> Option<(Leaf, FrameRef<'v, M>)> {
+        let reading = self.vm.rcu.read();
+        let found = walk(&self.table, page, Level::Pte, &reading);
+        let table = found.table.lock()?;
+        let leaf = table.owned_leaf(found.slot)?;
+        Some((leaf, self.vm.memory.try_get(leaf.pfn)?))
     }
 
     /// Makes every CPU that runs the space forget the page, for a fault that replaces the frame of a present

@@ -2,11 +2,11 @@
 //!
 //! | call | holds | for |
 //! |---|---|---|
-//! | [`write`](AddressSpace::write) | a range, to write | munmap, mprotect, brk, MAP_FIXED, ... |
-//! | [`place`](AddressSpace::place) | the range that it chooses, to write | mmap |
-//! | [`write_two`](AddressSpace::write_two) | two ranges, to write | moving mappings |
-//! | [`write_all`](AddressSpace::write_all) | all of the space, to write | its end; fork |
-//! | [`share`](AddressSpace::share) | a range, to read | locked faults, mincore, MADV_DONTNEED |
+//! | [`write`](Mappings::write) | a range, to write | munmap, mprotect, brk, MAP_FIXED, ... |
+//! | [`place`](Mappings::place) | the range that it chooses, to write | mmap |
+//! | [`write_two`](Mappings::write_two) | two ranges, to write | moving mappings |
+//! | [`write_all`](Mappings::write_all) | all of the space, to write | its end; fork |
+//! | [`share`](Mappings::share) | a range, to read | locked faults, mincore, MADV_DONTNEED |
 //!
 //! ```text
 //!   mappings    [ prev          ][     ][    ]      [ next ...
@@ -23,11 +23,13 @@
 //!
 //! # After a writer has published
 //!
-//! What is left of its call keeps out other writers only ([`published`](AddressSpace::published)): locked
+//! What is left of its call keeps out other writers only ([`published`](Mappings::published)): locked
 //! faults, mincore, MADV_DONTNEED and whoever lists mappings go on beside it (docs/design/locking.md).
 
+use super::entries::Entries;
+use super::mappings::Mappings;
 use crate::machine::Machine;
-use crate::space::{AddressSpace, Destination, Error, MapRequest};
+use crate::space::{AddressSpace, SpaceId};
 use crate::sync::{RwReadGuard, RwWriteGuard, lockdep};
 use crate::tlb::PendingFlush;
 use crate::units::{Level, Vpn, VpnRange};
@@ -84,7 +86,7 @@ pub struct RangeReadGuard<'a, M: Machine> {
 pub struct Held<'g> {
     /// The number of the space, and the locked ranges, in ascending order.
     #[cfg(debug_assertions)]
-    locked: (u64, [VpnRange; 2]),
+    locked: (SpaceId, [VpnRange; 2]),
     _guard: PhantomData<&'g ()>,
 }
 
@@ -95,13 +97,42 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Locks a range to write. Sleeps while other guards hold it.
     #[inline]
     pub fn write(&self, range: VpnRange) -> RangeGuard<'_, M> {
-        RangeGuard { lock: self.lock.write(), held: Held::new(self.entries.tlb.id(), [range, range]) }
+        self.mappings.write(range)
+    }
+
+    /// Locks two ranges to write, as one step. Sleeps while other guards hold a part of them.
+    pub fn write_two(&self, one: VpnRange, other: VpnRange) -> RangeGuard<'_, M> {
+        self.mappings.write_two(one, other)
+    }
+
+    /// Locks the whole space to write.
+    pub fn write_all(&self) -> RangeGuard<'_, M> {
+        self.mappings.write_all()
+    }
+
+    /// Locks a range to read. Sleeps while a writer holds a part of it or waits for it.
+    #[inline(always)]
+    pub fn share(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+        self.mappings.share(range)
+    }
+
+    /// Locks the whole space to read.
+    pub fn share_all(&self) -> RangeReadGuard<'_, M> {
+        self.mappings.share_all()
+    }
+}
+
+impl<M: Machine> Mappings<'_, M> {
+    /// Locks a range to write. Sleeps while other guards hold it.
+    #[inline]
+    pub fn write(&self, range: VpnRange) -> RangeGuard<'_, M> {
+        RangeGuard { lock: self.lock.write(), held: Held::new(self.id, [range, range]) }
     }
 
     /// Locks two ranges to write, as one step. Sleeps while other guards hold a part of them.
     pub fn write_two(&self, one: VpnRange, other: VpnRange) -> RangeGuard<'_, M> {
         let ranges = if one.start <= other.start { [one, other] } else { [other, one] };
-        RangeGuard { lock: self.lock.write(), held: Held::new(self.entries.tlb.id(), ranges) }
+        RangeGuard { lock: self.lock.write(), held: Held::new(self.id, ranges) }
     }
 
     /// Locks the whole space to write.
@@ -112,7 +143,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Locks a range to read. Sleeps while a writer holds a part of it or waits for it.
     #[inline(always)]
     pub fn share(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
-        RangeReadGuard { _lock: self.lock.read(), held: Held::new(self.entries.tlb.id(), [range, range]) }
+        RangeReadGuard { _lock: self.lock.read(), held: Held::new(self.id, [range, range]) }
     }
 
     /// Locks the whole space to read.
@@ -123,15 +154,16 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Ends the part of a writer that is alone, once it has published: it goes on to edit the entries of
     /// `edited`. Readers are let in if one waits, or if the edit may last.
     #[inline]
-    pub(in crate::space) fn published<'a>(
+    pub fn published<'a>(
         &'a self,
+        entries: &'a Entries<'_, M>,
         guard: RangeGuard<'a, M>,
         edited: VpnRange,
     ) -> PublishedGuard<'a, M> {
         let RangeGuard { held, lock } = guard;
-        held.assert_covers(self, edited);
+        held.assert_covers(self.id, edited);
         let is_late = mutant!("published.pending-too-late");
-        let early = if is_late { None } else { Some(self.entries.tlb.begin_edit()) };
+        let early = if is_late { None } else { Some(entries.tlb.begin_edit()) };
         let _lock = if edited.len() >= LONG_EDIT || lock.is_reader_waiting() {
             let _lock = if mutant!("published.writer-let-in") {
                 drop(lock);
@@ -143,13 +175,13 @@ impl<M: Machine> AddressSpace<'_, M> {
         } else {
             PublishedLock::Alone { _lock: lock }
         };
-        PublishedGuard { held, pending: early.unwrap_or_else(|| self.entries.tlb.begin_edit()), _lock }
+        PublishedGuard { held, pending: early.unwrap_or_else(|| entries.tlb.begin_edit()), _lock }
     }
 
     /// Locks a range to read, for a caller that looks at entries: those of each mapping are its own.
-    pub(in crate::space) fn share_live(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+    pub fn share_live(&self, entries: &Entries<'_, M>, range: VpnRange) -> RangeReadGuard<'_, M> {
         let guard = self.share(range);
-        if !self.is_any_busy(range) {
+        if !entries.tlb.is_flush_pending() || !self.is_any_busy(range) {
             return guard;
         }
         drop(guard);
@@ -158,9 +190,9 @@ impl<M: Machine> AddressSpace<'_, M> {
 
     /// Locks a range to read, for a caller that drops contents: no fork is under way, whose child would have
     /// pages from before that and others from after it, and no collapse, which may have copied them.
-    pub(in crate::space) fn share_after_fork(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+    pub fn share_after_fork(&self, entries: &Entries<'_, M>, range: VpnRange) -> RangeReadGuard<'_, M> {
         let guard = self.share(range);
-        if !self.entries.fork.is_under_way() || mutant!("madvise.beside-fork") {
+        if !entries.fork.is_under_way() || mutant!("madvise.beside-fork") {
             return guard;
         }
         drop(guard);
@@ -169,48 +201,23 @@ impl<M: Machine> AddressSpace<'_, M> {
 
     /// Unlocks the range, for a caller that is about to say that pages are not mapped, or not so: it waits
     /// for the flush of who published that, as one that is told so may try to use the pages.
-    pub(in crate::space) fn unlock_after_flush(&self, guard: RangeReadGuard<'_, M>, range: VpnRange) {
+    pub fn unlock_after_flush(
+        &self,
+        entries: &Entries<'_, M>,
+        guard: RangeReadGuard<'_, M>,
+        range: VpnRange,
+    ) {
         drop(guard);
-        if self.entries.tlb.is_flush_pending() {
+        if entries.tlb.is_flush_pending() {
             drop(self.share_after_writers(range));
         }
     }
 
     /// Locks a range to read, once no edit of a writer is under way.
     #[inline(never)]
-    pub(in crate::space) fn share_after_writers(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+    pub fn share_after_writers(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
         let RangeGuard { held, lock } = self.write(range);
         RangeReadGuard { held, _lock: lock.downgrade() }
-    }
-
-    /// Chooses the pages for a request and locks them to write, as one step: no other writer maps pages there
-    /// before the guard is dropped.
-    #[inline]
-    pub(in crate::space) fn place(
-        &self,
-        request: &MapRequest,
-    ) -> Result<(RangeGuard<'_, M>, Destination), Error> {
-        // Choosing reads the holes of the whole space; only the chosen range is held.
-        let all = self.write_all();
-        let destination = self.choose(all.held(), request)?;
-        Ok((all.narrow(destination.range()), destination))
-    }
-}
-
-impl<M: Machine> AddressSpace<'_, M> {
-    /// Says that a mapping may have huge pages from now on, as its flags say, if the policy allows that. The
-    /// caller is a writer, and has not published it yet.
-    pub(in crate::space) fn note_huge_pages(&self) {
-        if self.vm.huge_policy.is_ever() && !mutant!("thp.advice-not-noted") {
-            self.entries.note_huge_leaves();
-        }
-    }
-
-    /// As [`note_huge_pages`](Self::note_huge_pages), of a mapping of shared memory.
-    pub(in crate::space) fn note_shared_huge_pages(&self) {
-        if self.vm.shared_huge.is_ever() && !mutant!("shared-thp.not-noted") {
-            self.entries.note_huge_leaves();
-        }
     }
 }
 
@@ -254,7 +261,7 @@ impl<M: Machine> RangeReadGuard<'_, M> {
 #[cfg(not(debug_assertions))]
 impl Held<'_> {
     #[inline(always)]
-    fn new(_space: u64, _ranges: [VpnRange; 2]) -> Self {
+    fn new(_space: SpaceId, _ranges: [VpnRange; 2]) -> Self {
         Self { _guard: PhantomData }
     }
 
@@ -265,11 +272,11 @@ impl Held<'_> {
 
     /// Debug builds assert that the entries of `range` may be edited.
     #[inline(always)]
-    pub fn assert_covers<M: Machine>(self, _space: &AddressSpace<'_, M>, _range: VpnRange) {}
+    pub fn assert_covers(self, _space: SpaceId, _range: VpnRange) {}
 
     /// Debug builds assert that mappings with a page in `range` may be read.
     #[inline(always)]
-    pub fn assert_may_read<M: Machine>(self, _space: &AddressSpace<'_, M>, _range: VpnRange) {}
+    pub fn assert_may_read(self, _space: SpaceId, _range: VpnRange) {}
 
     /// Debug builds assert that `new` may replace `old`.
     #[inline(always)]
@@ -283,7 +290,7 @@ impl Held<'_> {
 
 #[cfg(debug_assertions)]
 impl Held<'_> {
-    fn new(space: u64, ranges: [VpnRange; 2]) -> Self {
+    fn new(space: SpaceId, ranges: [VpnRange; 2]) -> Self {
         Self { locked: (space, ranges), _guard: PhantomData }
     }
 
@@ -297,23 +304,18 @@ impl Held<'_> {
     }
 
     /// Asserts that the entries of `range` may be edited.
-    pub fn assert_covers<M: Machine>(self, space: &AddressSpace<'_, M>, range: VpnRange) {
+    pub fn assert_covers(self, space: SpaceId, range: VpnRange) {
         self.assert_covered(space, range, |held| held);
     }
 
     /// Asserts that mappings with a page in `range` may be read.
-    pub fn assert_may_read<M: Machine>(self, space: &AddressSpace<'_, M>, range: VpnRange) {
+    pub fn assert_may_read(self, space: SpaceId, range: VpnRange) {
         self.assert_covered(space, range, hull);
     }
 
-    fn assert_covered<M: Machine>(
-        self,
-        space: &AddressSpace<'_, M>,
-        range: VpnRange,
-        of: fn(VpnRange) -> VpnRange,
-    ) {
+    fn assert_covered(self, space: SpaceId, range: VpnRange, of: fn(VpnRange) -> VpnRange) {
         let (number, ranges) = self.locked;
-        assert_eq!(number, space.entries.tlb.id(), "a guard of another space");
+        assert_eq!(number, space, "a guard of another space");
         let covered = range.is_empty() || ranges.iter().any(|&held| of(held).covers(range));
         assert!(covered, "{range:?} is touched, but the guard holds {ranges:?}");
     }

@@ -4,20 +4,21 @@
 //! count may later be kept in several parts, each drawn on by the holders of some ranges.
 
 use super::Held;
+use super::mappings::Mappings;
 use crate::machine::Machine;
-use crate::space::{AddressSpace, Error};
+use crate::space::Error;
 use crate::vma::Change;
 
 /// The mappings and pages that a writer may still add to a space.
 pub struct Limits<'a, 'v, M: Machine> {
-    space: &'a AddressSpace<'v, M>,
+    mappings: &'a Mappings<'v, M>,
 }
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+impl<'v, M: Machine> Mappings<'v, M> {
     /// The limits, for the holder of a guard.
     #[inline(always)]
-    pub(in crate::space) fn limits<'a>(&'a self, _held: Held<'_>) -> Limits<'a, 'v, M> {
-        Limits { space: self }
+    pub fn limits<'a>(&'a self, _held: Held<'_>) -> Limits<'a, 'v, M> {
+        Limits { mappings: self }
     }
 }
 
@@ -53,17 +54,17 @@ impl<M: Machine> Limits<'_, '_, M> {
     /// is no sum). See [`Layout::max_commit_pages`](crate::space::Layout::max_commit_pages).
     #[inline]
     pub fn commit(&self, pages: u64) -> Result<(), Error> {
-        within(pages <= self.space.max_commit_pages || mutant!("limits.commit-unlimited"))
+        within(pages <= self.mappings.max_commit_pages || mutant!("limits.commit-unlimited"))
     }
 
     #[inline(always)]
     fn nr_mappings(&self) -> usize {
-        self.space.vmas.len()
+        self.mappings.vmas.len()
     }
 
     #[inline(always)]
     fn max_mappings(&self) -> usize {
-        self.space.layout.max_mappings
+        self.mappings.layout.max_mappings
     }
 }
 

@@ -2,16 +2,17 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `mappings` | [`Mappings`]: what a decision about mappings needs of a space |
+//! | `entries` | [`Entries`](entries::Entries): what an edit of entries needs of a space |
 //! | `guard` | locks of ranges, and which mappings and entries their holders may touch |
 //! | `limits` | how many mappings and pages a writer may add |
 //! | `lookup` | reading mappings |
 //! | `replace` | replacing mappings at one instant |
-//! | `split` | huge leaves that a range cuts |
-//! | `pool` | entries of the reserved pool: what is set aside for them, and how they are emptied |
+//! | `split` | [`Split`]: huge leaves that a range cuts |
+//! | `pool` | entries of the reserved pool, and how they are emptied |
 //! | `parallel_zap` | clearing the leaves of large ranges by several CPUs |
-//! | `entries` | what an edit of entries needs of a space |
 //! | `zap` | editing entries: flush, then free; freeing empty tables |
-//! | `zap_leaves` | clearing the leaves of a range, as a value |
+//! | `zap_leaves` | [`Zap`]: clearing the leaves of a range |
 //! | `change` | changes of a part of a mapping, and what a refused one leaves |
 
 mod change;
@@ -19,6 +20,7 @@ pub(super) mod entries;
 mod guard;
 mod limits;
 mod lookup;
+mod mappings;
 mod parallel_zap;
 mod pool;
 mod replace;
@@ -29,6 +31,8 @@ mod zap;
 mod zap_leaves;
 
 pub use guard::{Held, PublishedGuard, RangeGuard, RangeReadGuard};
+pub(in crate::space) use mappings::Mappings;
 pub(in crate::space) use parallel_zap::part_pages;
 pub use replace::VmaEdit;
-pub(in crate::space) use split::{SplitReserve, translations_of};
+pub(in crate::space) use split::{Split, SplitReserve, translations_of};
+pub(in crate::space) use zap_leaves::Zap;

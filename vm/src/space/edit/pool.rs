@@ -1,25 +1,15 @@
-//! Entries of mappings of the reserved pool: what is set aside for them, and how they are emptied.
+//! Entries of mappings of the reserved pool, and how they are emptied.
 
 use super::Held;
+use super::entries::Entries;
 use crate::machine::Machine;
-use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{LockedTable, SlotRun, detach_tables, sweep_table, sweep_tables};
+use crate::space::Error;
+use crate::table::{LockedTable, SlotRun, sweep_table, sweep_tables};
 use crate::tlb::Gather;
 use crate::units::{Vpn, VpnRange};
 use crate::vma::HugetlbBacking;
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Frees tables that cover only pages of `range`, where nothing is mapped and no writer but the caller
-    /// is: huge leaves take their places.
-    pub(in crate::space) fn free_tables_in(&self, held: Held<'_>, range: VpnRange) {
-        self.gather(held, range, |gather| {
-            detach_tables(&self.entries.table, range, range, |table, covered| {
-                self.vm.count(Counter::TableFree);
-                gather.table(table, covered);
-            });
-        });
-    }
-
+impl<M: Machine> Entries<'_, M> {
     /// Drops the contents of a part of a mapping of the reserved pool, which stays. A huge page is set aside
     /// for each page that is dropped, where one was when it was mapped. Of shared memory only the entries are
     /// dropped. (Linux: `MADV_DONTNEED` of hugetlb.)
@@ -28,12 +18,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] where a page is cut at the start.
-    pub(in crate::space) fn drop_pool_pages(
-        &self,
-        held: Held<'_>,
-        part: VpnRange,
-        pool: HugetlbBacking,
-    ) -> Result<(), Error> {
+    pub fn drop_pool_pages(&self, held: Held<'_>, part: VpnRange, pool: HugetlbBacking) -> Result<(), Error> {
         let unit = pool.size.pages();
         if !part.start.0.is_multiple_of(unit) {
             return Err(Error::Invalid);
@@ -51,7 +36,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 gather.flush_now();
                 end
             };
-            sweep_tables(&self.entries.table, range, each, || true);
+            sweep_tables(&self.table, range, each, || true);
         });
         Ok(())
     }

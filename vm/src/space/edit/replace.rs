@@ -11,10 +11,10 @@
 //! speculates. So a mapping that has none is frozen before it is looked at: made *busy*, in which state it
 //! gets none and faults fall back and wait. A writer that is refused makes it live again.
 
+use super::mappings::Mappings;
 use super::{Held, PublishedGuard, RangeGuard};
 use crate::index::IndexMemory;
 use crate::machine::Machine;
-use crate::space::AddressSpace;
 use crate::space::Error;
 use crate::space::vm::Reserve;
 use crate::units::{Vpn, VpnRange};
@@ -27,7 +27,7 @@ const FROZEN: usize = 4;
 /// An edit of mappings that a writer prepares: mappings that it reads are frozen, and thawed when the edit is
 /// dropped.
 pub struct VmaEdit<'a, 'v, M: Machine> {
-    space: &'a AddressSpace<'v, M>,
+    mappings: &'a Mappings<'v, M>,
     held: Held<'a>,
     /// Start pages of the mappings that it froze: the first `nr_frozen` of these.
     frozen: [Cell<Vpn>; FROZEN],
@@ -39,9 +39,9 @@ pub struct VmaEdit<'a, 'v, M: Machine> {
 impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
     /// An edit that has read no mapping yet.
     #[inline]
-    pub fn new(space: &'a AddressSpace<'v, M>, guard: &'a RangeGuard<'_, M>) -> Self {
+    pub fn new(mappings: &'a Mappings<'v, M>, guard: &'a RangeGuard<'_, M>) -> Self {
         Self {
-            space,
+            mappings,
             held: guard.held(),
             frozen: [const { Cell::new(Vpn(0)) }; FROZEN],
             nr_frozen: Cell::new(0),
@@ -56,9 +56,9 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
 
     /// The mapping that holds `page`, as it stays until this edit is done.
     pub fn at(&self, page: Vpn) -> Option<VmaAttributes> {
-        self.held.assert_may_read(self.space, VpnRange::new(page, page.add(1)));
-        let reading = self.space.vm.rcu.read();
-        Some(self.keep(self.space.vmas.find(&reading, page)?))
+        self.held.assert_may_read(self.mappings.id, VpnRange::new(page, page.add(1)));
+        let reading = self.mappings.vm.rcu.read();
+        Some(self.keep(self.mappings.vmas.find(&reading, page)?))
     }
 
     /// The mapping that ends where `page` begins.
@@ -76,9 +76,9 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
 
     /// The first mapping that holds a page of the range, which is not empty.
     pub fn first_in(&self, range: VpnRange) -> Option<VmaAttributes> {
-        self.held.assert_may_read(self.space, range);
-        let reading = self.space.vm.rcu.read();
-        let vma = self.space.vmas.at_or_after(&reading, range.start)?;
+        self.held.assert_may_read(self.mappings.id, range);
+        let reading = self.mappings.vm.rcu.read();
+        let vma = self.mappings.vmas.at_or_after(&reading, range.start)?;
         (vma.range().start < range.end).then(|| self.keep(vma))
     }
 
@@ -108,7 +108,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         new: &[Option<(VmaAttributes, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
-        let memory = &self.space.records;
+        let memory = &self.mappings.records;
         self.replace_with(memory, old, new, gone)
     }
 
@@ -123,7 +123,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         let mut has_reclaimed = false;
         while !self.try_replace(memory, old, new, gone) {
             // It may wait for readers: they wait neither for a frozen mapping nor for the space's lock.
-            if has_reclaimed || !self.space.vm.reclaim_for_lack() {
+            if has_reclaimed || !self.mappings.vm.reclaim_for_lack() {
                 return Err(Error::NoMemory);
             }
             has_reclaimed = true;
@@ -142,23 +142,19 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         gone: VpnRange,
     ) -> bool {
         let records = new.iter().flatten().map(|&(attributes, state)| Vma::new(attributes, state));
-        let Ok(prepared) = self.space.vmas.prepare(old, records, memory) else { return false };
+        let Ok(prepared) = self.mappings.vmas.prepare(old, records, memory) else { return false };
         prepared.publish_and(|vma| {
             self.held.assert_may_replace(|| vma.attributes(), new);
-            self.space.release_backing(vma.backing(), gone.intersect(vma.range()));
+            self.mappings.release_backing(vma.backing(), gone.intersect(vma.range()));
         });
         true
     }
 }
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+impl<'v, M: Machine> Mappings<'v, M> {
     /// Memory for an edit of every mapping in the range, where that is more than one: it must not run out of
     /// memory after it has changed some.
-    pub(in crate::space) fn reserve_for(
-        &self,
-        held: Held<'_>,
-        range: VpnRange,
-    ) -> Result<Option<Reserve<'_, 'v, M>>, Error> {
+    pub fn reserve_for(&self, held: Held<'_>, range: VpnRange) -> Result<Option<Reserve<'_, 'v, M>>, Error> {
         match self.first_in(held, range) {
             Some(vma) if vma.range.end < range.end && !mutant!("protect.reserve-skipped") => {
                 self.vm.reserve().map(Some).ok_or(Error::NoMemory)
@@ -168,8 +164,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Makes the busy mapping at `page` live.
-    pub(in crate::space) fn make_live(&self, guard: &PublishedGuard<'_, M>, page: Vpn) {
-        guard.held().assert_covers(self, VpnRange::new(page, page.add(1)));
+    pub fn make_live(&self, guard: &PublishedGuard<'_, M>, page: Vpn) {
+        guard.held().assert_covers(self.id, VpnRange::new(page, page.add(1)));
         let reading = self.vm.rcu.read();
         if let Some(vma) = self.vmas.find(&reading, page) {
             vma.make_live();
@@ -177,7 +173,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     /// Takes the pages of a mapping that are no longer mapped away from its backing.
-    pub(in crate::space) fn release_backing(&self, backing: BackingWord, pages: VpnRange) {
+    pub fn release_backing(&self, backing: BackingWord, pages: VpnRange) {
         if let Some(object) = backing.object()
             && !pages.is_empty()
         {
@@ -191,8 +187,8 @@ impl<M: Machine> Drop for VmaEdit<'_, '_, M> {
         // Replaced mappings are stale, and not thawed.
         let frozen = self.frozen[..self.nr_frozen.get()].iter().map(Cell::get);
         for start in frozen.filter(|&start| !self.replaced.contains(start)) {
-            let reading = self.space.vm.rcu.read();
-            if let Some(vma) = self.space.vmas.find(&reading, start) {
+            let reading = self.mappings.vm.rcu.read();
+            if let Some(vma) = self.mappings.vmas.find(&reading, start) {
                 vma.thaw();
             }
         }

@@ -14,15 +14,15 @@
 //! # Callers that lock to read
 //!
 //! MADV_DONTNEED and MADV_FREE change no mapping, so faults install huge leaves beside them. They split
-//! what they find at the ends ([`split_ends_shared`](AddressSpace::split_ends_shared)), and leave alone a
+//! what they find at the ends ([`Split::ends_shared`]), and leave alone a
 //! huge leaf that reaches beyond the range later: its pages were absent when the call looked at the end of
 //! the range, so the fault comes after it.
 
+use super::entries::Entries;
 use super::{Held, PublishedGuard};
-use crate::frame::{Priority, TableFrame};
+use crate::frame::TableFrame;
 use crate::machine::{Entry, Machine};
-use crate::space::fault::Prepared;
-use crate::space::{AddressSpace, Counter, Error};
+use crate::space::{Counter, Error};
 use crate::table::{AtCut, LockedTable, SplitLeaf, level_to_split, split_at, tables_to_split, walk};
 use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::pages_of;
@@ -42,17 +42,32 @@ impl<M: Machine> EndReserve<'_, M> {
     const EMPTY: Self = Self([const { None }; 2]);
 }
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+/// Splitting the huge leaves of a space.
+pub(in crate::space) struct Split<'a, 'v, M: Machine> {
+    entries: &'a Entries<'v, M>,
+}
+
+impl<M: Machine> Clone for Split<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Split<'_, '_, M> {}
+
+impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
+    /// Of these entries.
+    #[inline(always)]
+    pub fn new(entries: &'a Entries<'v, M>) -> Self {
+        Self { entries }
+    }
+
     /// Tables for the leaves that the range cuts at its ends; `None` where the space has no huge leaf.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
     #[inline]
-    pub(in crate::space) fn reserve_splits(
-        &self,
-        held: Held<'_>,
-        range: VpnRange,
-    ) -> Result<Option<SplitReserve<'v, M>>, Error> {
+    pub fn reserve(self, held: Held<'_>, range: VpnRange) -> Result<Option<SplitReserve<'v, M>>, Error> {
         if !self.entries.may_have_huge_leaves() {
             return Ok(None);
         }
@@ -60,8 +75,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 
     #[cold]
-    fn reserve_both_ends(&self, held: Held<'_>, range: VpnRange) -> Result<SplitReserve<'v, M>, Error> {
-        held.assert_covers(self, range);
+    fn reserve_both_ends(self, held: Held<'_>, range: VpnRange) -> Result<SplitReserve<'v, M>, Error> {
+        held.assert_covers(self.entries.id(), range);
         Ok(SplitReserve { start: self.reserve_end(range.start)?, end: self.reserve_end(range.end)? })
     }
 
@@ -69,57 +84,39 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`]: the reserve is for the former end.
-    pub(in crate::space) fn move_end(
-        &self,
-        reserve: Option<&mut SplitReserve<'v, M>>,
-        end: Vpn,
-    ) -> Result<(), Error> {
+    pub fn move_end(self, reserve: Option<&mut SplitReserve<'v, M>>, end: Vpn) -> Result<(), Error> {
         if let Some(reserve) = reserve {
             reserve.end = self.reserve_end(end)?;
         }
         Ok(())
     }
 
-    fn reserve_end(&self, page: Vpn) -> Result<EndReserve<'v, M>, Error> {
+    fn reserve_end(self, page: Vpn) -> Result<EndReserve<'v, M>, Error> {
         let mut reserve = EndReserve::EMPTY;
         let nr = level_to_split(&self.entries.table, page).map_or(0, |level| tables_to_split(level, page));
         for table in reserve.0.iter_mut().take(nr) {
-            *table = Some(self.alloc_table()?);
+            *table = Some(self.entries.alloc_table()?);
         }
         Ok(reserve)
     }
 
-    /// An empty table.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
-    pub(in crate::space) fn alloc_table(&self) -> Result<TableFrame<'v, M>, Error> {
-        let vm = self.vm;
-        vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(Error::NoMemory)
-    }
-
     /// Splits the leaves that the range cuts at its ends.
     #[inline]
-    pub(in crate::space) fn split_ends(
-        &self,
-        guard: &PublishedGuard<'_, M>,
-        range: VpnRange,
-        reserve: Option<SplitReserve<'v, M>>,
-    ) {
+    pub fn ends(self, guard: &PublishedGuard<'_, M>, range: VpnRange, reserve: Option<SplitReserve<'v, M>>) {
         if let Some(reserve) = reserve {
-            guard.held().assert_covers(self, range);
-            self.split_end(range.start, reserve.start);
+            guard.held().assert_covers(self.entries.id(), range);
+            self.end(range.start, reserve.start);
             if !mutant!("split.end-left-whole") {
-                self.split_end(range.end, reserve.end);
+                self.end(range.end, reserve.end);
             }
         }
     }
 
     #[cold]
-    fn split_end(&self, page: Vpn, EndReserve(mut tables): EndReserve<'v, M>) {
+    fn end(self, page: Vpn, EndReserve(mut tables): EndReserve<'v, M>) {
         let next = || tables.iter_mut().find_map(Option::take);
         let has_split = split_at(&self.entries.table, page, next, |table, slot, pages, frame| {
-            self.split_one(table, slot, pages, frame);
+            self.one(table, slot, pages, frame);
         });
         debug_assert!(has_split, "no table was put aside for a split at {page:?}");
     }
@@ -129,44 +126,40 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// # Errors
     /// [`Error::NoMemory`]; leaves may have been split.
     #[inline]
-    pub(in crate::space) fn split_ends_shared(&self, held: Held<'_>, range: VpnRange) -> Result<(), Error> {
+    pub fn ends_shared(self, held: Held<'_>, range: VpnRange) -> Result<(), Error> {
         if !self.entries.may_have_huge_leaves() {
             return Ok(());
         }
-        held.assert_covers(self, range);
-        [range.start, range.end].into_iter().try_for_each(|end| self.split_end_shared(end))
+        held.assert_covers(self.entries.id(), range);
+        [range.start, range.end].into_iter().try_for_each(|end| self.end_shared(end))
     }
 
-    /// As [`split_ends_shared`](Self::split_ends_shared), but leaves the huge zero page whole. What replaces
+    /// As [`ends_shared`](Self::ends_shared), but leaves the huge zero page whole. What replaces
     /// it comes after the call.
     ///
     /// # Errors
     /// [`Error::NoMemory`]; leaves may have been split.
     #[inline]
-    pub(in crate::space) fn split_owned_ends_shared(
-        &self,
-        held: Held<'_>,
-        range: VpnRange,
-    ) -> Result<(), Error> {
+    pub fn owned_ends_shared(self, held: Held<'_>, range: VpnRange) -> Result<(), Error> {
         if !self.entries.may_have_huge_leaves() {
             return Ok(());
         }
-        held.assert_covers(self, range);
+        held.assert_covers(self.entries.id(), range);
         let mut ends = [range.start, range.end].into_iter();
-        ends.try_for_each(|end| if self.is_huge_zero_at(end) { Ok(()) } else { self.split_end_shared(end) })
+        ends.try_for_each(|end| if self.is_huge_zero_at(end) { Ok(()) } else { self.end_shared(end) })
     }
 
     /// Whether the huge zero page maps the page; stale at once.
     #[cold]
-    fn is_huge_zero_at(&self, page: Vpn) -> bool {
-        let reading = self.vm.rcu.read();
+    fn is_huge_zero_at(self, page: Vpn) -> bool {
+        let reading = self.entries.vm.rcu.read();
         let found = walk(&self.entries.table, page, Level::Pte, &reading);
         let is_zero = |leaf| self.entries.table.is_huge_zero(leaf, found.table.level());
         matches!(found.entry(), Entry::Leaf(leaf) if is_zero(leaf)) && !mutant!("madvise.free-splits-zeros")
     }
 
     #[cold]
-    fn split_end_shared(&self, page: Vpn) -> Result<(), Error> {
+    fn end_shared(self, page: Vpn) -> Result<(), Error> {
         let mut table = None;
         loop {
             let has_split = split_at(
@@ -174,39 +167,66 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 page,
                 || table.take(),
                 |table, slot, pages, frame| {
-                    self.split_one(table, slot, pages, frame);
+                    self.one(table, slot, pages, frame);
                 },
             );
             if has_split {
                 return Ok(());
             }
-            table = Some(self.alloc_table()?);
+            table = Some(self.entries.alloc_table()?);
         }
     }
 
-    /// Splits the huge leaf in `slot`, with the table that a fault has prepared.
-    pub(in crate::space) fn split_prepared(
-        &self,
+    /// Splits the huge leaf in `slot`, which maps `page`, with the table that a fault has prepared.
+    pub fn prepared(
+        self,
         table: &mut LockedTable<'_, M>,
         slot: usize,
         page: Vpn,
-        prepared: &mut Prepared<'v, M>,
+        frame: Option<TableFrame<'v, M>>,
     ) {
-        if let Some(frame) = prepared.take_table() {
-            self.split_one(table, slot, pages_of(order_of(table), page), Some(frame));
+        if frame.is_some() {
+            self.one(table, slot, pages_of(order_of(table), page), frame);
         }
+    }
+
+    /// Splits the huge page that holds `page`, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    #[cold]
+    #[inline(never)]
+    pub fn at(self, page: Vpn) -> Result<(), Error> {
+        let (entries, vm) = (self.entries, self.entries.vm);
+        let reading = vm.rcu.read();
+        let is_huge = entries.huge_entry(page, &reading).is_some();
+        drop(reading);
+        if !is_huge {
+            return Ok(());
+        }
+        let frame = entries.alloc_table()?;
+        let reading = vm.rcu.read();
+        let found =
+            entries.huge_entry(page, &reading).and_then(|found| Some((found.slot, found.table.lock()?)));
+        drop(reading);
+        if let Some((slot, mut table)) = found
+            && table.leaf(slot).is_some()
+        {
+            self.one(&mut table, slot, pages_of(Order::HUGE, page), Some(frame));
+        }
+        Ok(())
     }
 
     /// Splits the leaf in `slot`, which maps `pages`, and counts that. One of an object's folio is cleared; a
     /// table takes its place then if there is one.
-    pub(in crate::space) fn split_one(
-        &self,
+    fn one(
+        self,
         table: &mut LockedTable<'_, M>,
         slot: usize,
         pages: VpnRange,
         frame: Option<TableFrame<'v, M>>,
     ) {
-        let vm = self.vm;
+        let vm = self.entries.vm;
         let class = table.leaf(slot).map(|(_, class)| class);
         let cached = translations_of(table, slot, pages);
         let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, cached);
@@ -231,13 +251,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     #[cold]
     #[inline(never)]
     fn drop_object_leaf(
-        &self,
+        self,
         table: &mut LockedTable<'_, M>,
         slot: usize,
         pages: VpnRange,
         frame: Option<TableFrame<'v, M>>,
     ) {
-        let vm = self.vm;
+        let vm = self.entries.vm;
         let one = VpnRange::new(pages.start, pages.start.add(1));
         let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, one);
         let class = table.leaf(slot).map(|(_, class)| class).filter(|class| class.at_cut() == AtCut::Clear);

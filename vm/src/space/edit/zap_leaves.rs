@@ -5,7 +5,7 @@
 
 use super::entries::Entries;
 use super::parallel_zap::{TABLES_ALONE, may_be_worth_helpers, pages_of, part_pages};
-use super::zap::HugeFlush;
+use super::{Held, PublishedGuard};
 use crate::frame::Flushed;
 use crate::machine::{Entry, Machine};
 use crate::table::{LockedTable, SlotRun, sweep, sweep_table, sweep_tables};
@@ -14,6 +14,16 @@ use crate::units::{Level, Vpn, VpnRange};
 use crate::vma::ZeroPagePolicy;
 use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
+
+/// When the flush comes that a cleared huge leaf needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HugeFlush {
+    /// Before its table is unlocked (P9): the mapping stays, so a fault could install a smaller page there
+    /// while a TLB still holds the large one.
+    Now,
+    /// With the edit's: no page of the range is mapped again before.
+    Later,
+}
 
 /// Clearing the leaves of ranges.
 pub(in crate::space) struct Zap<'a, 'v, M: Machine> {
@@ -30,14 +40,43 @@ impl<M: Machine> Clone for Zap<'_, '_, M> {
 impl<M: Machine> Copy for Zap<'_, '_, M> {}
 
 impl<'a, 'v, M: Machine> Zap<'a, 'v, M> {
-    /// Of these entries.
-    pub fn new(entries: &'a Entries<'v, M>, flush: HugeFlush) -> Self {
-        Self { entries, flush }
+    /// Of mappings that stay: [`run`](Self::run).
+    #[inline(always)]
+    pub fn of_contents(entries: &'a Entries<'v, M>) -> Self {
+        Self { entries, flush: HugeFlush::Now }
+    }
+
+    /// Of mappings that are gone: no page of them is mapped again before the flush of the edit.
+    #[inline(always)]
+    pub fn of_unmapped(entries: &'a Entries<'v, M>) -> Self {
+        Self { entries, flush: HugeFlush::Later }
+    }
+
+    /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed. Where
+    /// its mappings stay, a huge leaf that reaches beyond the range came after the caller has split at the
+    /// ends.
+    pub fn run(self, held: Held<'_>, range: VpnRange) {
+        self.entries.gather(held, range, |gather| {
+            self.unhook(range, gather);
+            self.put_deferred(gather);
+        });
+    }
+
+    /// As [`run`](Self::run), for a writer that has published; and frees the tables that cover only pages of
+    /// the hole that now contains the range ([`Mappings::hole_around`](super::Mappings::hole_around)).
+    pub fn run_published(self, guard: &PublishedGuard<'_, M>, range: VpnRange, hole: Option<VpnRange>) {
+        self.entries.gather_pending(guard.held(), guard.pending(), range, |gather| {
+            self.unhook(range, gather);
+            if let Some(hole) = hole {
+                self.entries.free_tables(range, hole, gather);
+            }
+            self.put_deferred(gather);
+        });
     }
 
     /// Clears the leaves of a range, by helpers where that is worth it.
     #[inline(always)]
-    pub fn unhook(self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
+    fn unhook(self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
         // A part is flushed with the whole edit. No fault has huge leaves for the range that did not have the
         // space say so before it locked the range to write.
         let flushes_later = self.flush == HugeFlush::Later || !self.entries.may_have_huge_leaves();

@@ -18,6 +18,7 @@ use super::{Fallback, Fault, Faults};
 use crate::frame::NoHugeZero;
 use crate::machine::{Entry, Machine};
 use crate::space::counters::Counter;
+use crate::space::edit::Split;
 use crate::sync::PreemptGuard;
 use crate::table::{AtPin, AtSharedStore, EntryRef, LeafBits, LeafClass, ZeroLeaf, walk_cached, walk_on};
 use crate::units::{Access, Level, Order, Rights};
@@ -265,7 +266,7 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
                 (Err(_), AtSharedStore::Copy) => self.copy_hugetlb(prepared),
                 // A base page is copied next.
                 (Err(_), _) if prepared.has_table() => {
-                    space.split_prepared(&mut self.table, slot, page, prepared);
+                    Split::new(&space.entries).prepared(&mut self.table, slot, page, prepared.take_table());
                     Err(Fallback::HugeShared)
                 }
                 (Err(_), _) => Err(Fallback::HugeShared),
@@ -283,7 +284,7 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
                 Ok(())
             }
             Edit::Split => {
-                space.split_prepared(&mut self.table, slot, page, prepared);
+                Split::new(&space.entries).prepared(&mut self.table, slot, page, prepared.take_table());
                 if goal == Goal::Pin { Ok(()) } else { Err(Fallback::EntryBusy) }
             }
         }

@@ -212,8 +212,8 @@ impl<M: Machine> Faults<'_, '_, M> {
     pub(super) fn assign_anon(self, vma: &Vma<M::Cpu>, reading: &ReadGuard<'_, M::Cpu>) -> Option<AnonId> {
         let attributes = vma.attributes();
         let before = Vpn(attributes.range.start.0.wrapping_sub(1));
-        let prev = self.space.vmas.find(reading, before).map(Vma::attributes);
-        let next = self.space.vmas.find(reading, attributes.range.end).map(Vma::attributes);
+        let prev = self.space.mappings.vmas.find(reading, before).map(Vma::attributes);
+        let next = self.space.mappings.vmas.find(reading, attributes.range.end).map(Vma::attributes);
         let fresh = || AnonId::new(self.space.vm.numbers.next());
         let reused = reusable_anon(prev, &attributes, next).filter(|_| !mutant!("merge.identity-not-reused"));
         vma.give_anon(reused.unwrap_or_else(fresh))

@@ -68,7 +68,8 @@ impl<M: Machine> Faults<'_, '_, M> {
         (kind, reading): (HugeZeroKind, &ReadGuard<'_, M::Cpu>),
     ) -> bool {
         let (space, vm) = (self.space, self.space.vm);
-        let is_wanted = order_of_fault(vm.huge_policy, space.huge_refusal(), vma, page) == Order::HUGE;
+        let is_wanted =
+            order_of_fault(vm.huge_policy, space.mappings.huge_refusal(), vma, page) == Order::HUGE;
         if !is_wanted {
             return false;
         }

@@ -44,7 +44,6 @@ use super::counters::Counter;
 use super::{AddressSpace, RangeReadGuard, Vm};
 use crate::machine::{Cpu, Machine};
 use crate::sync::ReadGuard;
-use crate::sync::atomic::Ordering::*;
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
 use crate::vma::{HugeRefusal, Vma};
 
@@ -88,12 +87,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Refuses huge pages to the faults of this space from now on, or allows them again; huge pages that are
     /// there stay. A fork inherits that. (Linux: `prctl(PR_SET_THP_DISABLE)`.)
     pub fn refuse_huge_pages(&self, refusal: HugeRefusal) {
-        self.huge_refusal.store(refusal as u64, Relaxed);
+        self.mappings.refuse_huge_pages(refusal);
     }
 
     /// Whether huge pages are refused to the faults of this space.
     pub fn huge_refusal(&self) -> HugeRefusal {
-        HugeRefusal::from_bits(self.huge_refusal.load(Relaxed))
+        self.mappings.huge_refusal()
     }
 
     /// The faults of the space.
@@ -222,7 +221,11 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
     #[inline(always)]
     pub(super) fn share_page(self, page: Vpn, after_writers: bool) -> RangeReadGuard<'s, M> {
         let page = VpnRange::new(page, page.add(1));
-        if after_writers { self.space.share_after_writers(page) } else { self.space.share(page) }
+        if after_writers {
+            self.space.mappings.share_after_writers(page)
+        } else {
+            self.space.mappings.share(page)
+        }
     }
 
     /// Resolves the fault under the space's lock, shared; `first` is why the first attempt gave up, if that
@@ -247,8 +250,8 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
         reading: &'g ReadGuard<'_, M::Cpu>,
         page: Vpn,
     ) -> Option<&'g Vma<M::Cpu>> {
-        let found = self.space.vmas.find_cached(reading, page);
-        unless_replaced(found, || self.space.vmas.find(reading, page))
+        let found = self.space.mappings.vmas.find_cached(reading, page);
+        unless_replaced(found, || self.space.mappings.vmas.find(reading, page))
     }
 
     /// As [`Proof::confirm`].

@@ -46,7 +46,7 @@ impl<M: Machine> Proof<M> for Locked<'_> {
         page: Vpn,
         _reading: &'g ReadGuard<'_, M::Cpu>,
     ) -> Option<&'g Vma<M::Cpu>> {
-        self.held.assert_covers(space, VpnRange::new(page, page.add(1)));
+        self.held.assert_covers(space.entries.id(), VpnRange::new(page, page.add(1)));
         (vma.is_live() || mutant!("fault.busy-trusted")).then_some(vma)
     }
 }
@@ -75,7 +75,7 @@ impl<M: Machine> Faults<'_, '_, M> {
         page: Vpn,
         reading: &'g ReadGuard<'_, M::Cpu>,
     ) -> Option<&'g Vma<M::Cpu>> {
-        let now = self.space.vmas.find(reading, page)?;
+        let now = self.space.mappings.vmas.find(reading, page)?;
         (now.is_live() && same_for_fault(&now.attributes(), &vma.attributes(), page)).then_some(now)
     }
 }

@@ -51,7 +51,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             };
             let own = self.before_next(reason, prepared, &mut rounds)?;
             retry
-                .again_at((&self.space.entries, &self.space.vmas), at.0, own)
+                .again_at((&self.space.entries, &self.space.mappings.vmas), at.0, own)
                 .map_err(|NoProgress| FaultError::Stalled)?;
         }
     }

@@ -92,7 +92,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     /// the source, the mapping and the place.
     pub(super) fn orders(&self, source: Source<'_, M>, vma: &Vma<M::Cpu>, access: Access) -> OrderSet {
         let (space, vm) = (self.space, self.space.vm);
-        let refusal = space.huge_refusal();
+        let refusal = space.mappings.huge_refusal();
         match source {
             Source::Anonymous => {
                 let huge = order_of_fault(vm.huge_policy, refusal, vma, self.page);
@@ -216,7 +216,8 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         let vm = self.space.vm;
         let (memory, first) = (&vm.memory, pages_of(Order::HUGE, self.page).start);
         let offset = self.vma.frame_offset(first);
-        let use_ = shared_huge_use_of_fault(vm.shared_huge, self.space.huge_refusal(), self.vma, self.page);
+        let use_ =
+            shared_huge_use_of_fault(vm.shared_huge, self.space.mappings.huge_refusal(), self.vma, self.page);
         let orders = OrderSet::EMPTY.with(Order::HUGE);
         let want = Want::Block(Owner::Object, orders);
         let mut found = object.find(memory, offset, self.reading);

@@ -12,7 +12,7 @@ const VMAS_AT_ONCE: usize = if cfg!(debug_assertions) { 2 } else { 8 };
 impl<M: Machine> Inspect<'_, '_, M> {
     /// Number of mappings; stale at once.
     pub fn nr_mappings(self) -> usize {
-        self.space.vmas.len()
+        self.space.mappings.vmas.len()
     }
 
     /// Calls `visit` with each mapping, in order, as /proc/self/maps lists them. Locks the space to read, for
@@ -20,7 +20,7 @@ impl<M: Machine> Inspect<'_, '_, M> {
     /// too. As of /proc/self/maps, mappings that change meanwhile are told as they were when their few were
     /// looked at; no page is told twice.
     pub fn each_vma(self, mut visit: impl FnMut(&VmaAttributes)) {
-        let mut rest = self.space.all_pages();
+        let mut rest = self.space.mappings.all_pages();
         while !rest.is_empty() {
             self.next_vmas(&mut rest).into_values().for_each(|vma| visit(&vma));
         }
@@ -28,10 +28,10 @@ impl<M: Machine> Inspect<'_, '_, M> {
 
     /// The next few mappings of the range, which becomes what lies after them.
     fn next_vmas(self, rest: &mut VpnRange) -> Few<VmaAttributes, VMAS_AT_ONCE> {
-        let guard = self.space.share_all();
+        let guard = self.space.mappings.share_all();
         let mut found = Few::new();
         while !found.is_full() {
-            let Some(vma) = self.space.first_in(guard.held(), *rest) else {
+            let Some(vma) = self.space.mappings.first_in(guard.held(), *rest) else {
                 *rest = VpnRange::default();
                 break;
             };
@@ -44,12 +44,12 @@ impl<M: Machine> Inspect<'_, '_, M> {
     /// The mapping that holds the byte; stale at once. Takes no lock.
     pub fn vma_at(self, addr: VirtAddr) -> Option<VmaAttributes> {
         let reading = self.space.vm.rcu.read();
-        self.space.vmas.find(&reading, addr.vpn()).map(Vma::attributes)
+        self.space.mappings.vmas.find(&reading, addr.vpn()).map(Vma::attributes)
     }
 
     /// The first mapping that holds a page of the range; stale at once. Takes no lock.
     pub fn first_vma_in(self, range: VpnRange) -> Option<VmaAttributes> {
-        self.space.first_in_racy(range)
+        self.space.mappings.first_in_racy(range)
     }
 
     /// Whether any page of the bytes is mapped; stale at once.

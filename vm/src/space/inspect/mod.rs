@@ -52,8 +52,8 @@ impl<'s, 'v, M: Machine> Inspect<'s, 'v, M> {
     /// # Errors
     /// The first contradiction in the tree.
     pub fn check_index(self) -> Result<IndexStats, &'static str> {
-        let _guard = self.space.share_all();
-        self.space.vmas.check(&self.space.vm.rcu.read())
+        let _guard = self.space.mappings.share_all();
+        self.space.mappings.vmas.check(&self.space.vm.rcu.read())
     }
 
     /// The CPUs that translate through the space. Stale at once.
@@ -65,10 +65,10 @@ impl<'s, 'v, M: Machine> Inspect<'s, 'v, M> {
     pub fn each_part(self, mut visit: impl FnMut(&'static str, Range<usize>)) {
         let space = self.space;
         visit("the space's fixed fields", extent(space));
-        visit("the space's lock", extent(&space.lock));
-        visit("the root of the space's index", extent(&space.vmas));
+        visit("the space's lock", extent(&space.mappings.lock));
+        visit("the root of the space's index", extent(&space.mappings.vmas));
         visit("the space's flush generations", extent(&space.entries.tlb));
-        visit("the end of the space's heap", extent(&space.heap_end));
+        visit("the end of the space's heap", extent(&space.mappings.heap_end));
     }
 }
 

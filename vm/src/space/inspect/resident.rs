@@ -6,6 +6,7 @@
 
 use super::Inspect;
 use crate::machine::Machine;
+use crate::space::ops::Mincore;
 use crate::table::{Resident, count_resident};
 use crate::units::{Pfn, Vpn, VpnRange};
 
@@ -20,13 +21,14 @@ impl<M: Machine> Inspect<'_, '_, M> {
     /// at one moment of this call, another one for each: exact where nothing else changes the space
     /// meanwhile.
     pub fn resident(self) -> Resident {
-        self.resident_in(self.space.layout.areas.user)
+        self.resident_in(self.space.mappings.layout.areas.user)
     }
 
     /// As [`resident`](Self::resident), of a range. A huge page that the range cuts counts whole.
     pub fn resident_in(self, range: VpnRange) -> Resident {
         let space = self.space;
-        let (mut resident, mut rest) = (Resident::default(), range.intersect(space.layout.areas.user));
+        let (mut resident, mut rest) =
+            (Resident::default(), range.intersect(space.mappings.layout.areas.user));
         while !rest.is_empty() {
             let reading = space.vm.rcu.read();
             rest.start = count_resident(&space.entries.table, rest, IN_SECTION, &mut resident, &reading);
@@ -38,8 +40,10 @@ impl<M: Machine> Inspect<'_, '_, M> {
     /// it is an object's. Locks the page to read; the frame may be freed once this returns.
     pub fn resident_frame(self, page: Vpn) -> Option<(Pfn, bool)> {
         let pages = VpnRange::new(page, page.add(1));
-        let guard = self.space.share_live(pages);
-        let vma = self.space.first_in(guard.held(), pages)?;
-        Some((self.space.frame_behind(&vma, page)?, !vma.is_anonymous()))
+        let Inspect { space } = self;
+        let guard = space.mappings.share_live(&space.entries, pages);
+        let vma = space.mappings.first_in(guard.held(), pages)?;
+        let mincore = Mincore { mappings: &space.mappings, entries: &space.entries };
+        Some((mincore.frame_behind(&vma, page)?, !vma.is_anonymous()))
     }
 }

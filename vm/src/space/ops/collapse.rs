@@ -17,10 +17,12 @@
 //! page frozen gives the right back, and its page is copied again; it waits for the table while a few pages
 //! are frozen, and at the end for one flush. docs/design/huge-pages.md says why nothing is lost.
 
-use crate::frame::PartialFolio;
+use crate::frame::{Birth, PartialFolio};
 use crate::machine::{Entry, Machine};
-use crate::space::edit::PublishedGuard;
+use crate::space::edit::entries::Entries;
+use crate::space::edit::{Mappings, PublishedGuard};
 use crate::space::fork_cursor::CollapseUnderWay;
+use crate::space::rmap::SpaceNode;
 use crate::space::{AddressSpace, Counter, Error};
 use crate::table::{CollapsedTable, LeafBits, LeafCounts, LockedTable, NotFrozen, walk};
 use crate::units::{Level, Order, VirtAddr, Vpn, VpnRange};
@@ -76,38 +78,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if range.is_empty() {
             return if len_bytes == 0 { Ok(()) } else { Err(Error::Invalid) };
         }
+        let collapser = self.collapser(Requester::Program, &CollapseLimits::NONE);
         let (mut rest, mut is_hole) = (range, false);
         while !rest.is_empty() {
-            let Some(vma) = self.first_in_racy(rest) else { return Err(Error::NoMemory) };
+            let Some(vma) = self.mappings.first_in_racy(rest) else { return Err(Error::NoMemory) };
             let part = rest.intersect(vma.range);
             is_hole |= part.start > rest.start;
-            self.collapse_part(&vma, part)?;
+            collapser.part(&vma, part)?;
             rest.start = part.end;
         }
         if is_hole { Err(Error::NoMemory) } else { Ok(()) }
-    }
-
-    /// Collapses the regions of a part of a mapping.
-    fn collapse_part(&self, vma: &VmaAttributes, part: VpnRange) -> Result<(), Error> {
-        if !vma.may_be_collapsed(self.huge_refusal()) {
-            return Err(Error::Invalid);
-        }
-        let size = Order::HUGE.frames();
-        let mut page = Vpn(part.start.0.next_multiple_of(size));
-        let end = Vpn(part.end.0 & !(size - 1));
-        // As Linux: nothing to do where the part touches the border of a region, an error inside of one.
-        let mut result = if page > end { Err(Error::Invalid) } else { Ok(()) };
-        while page < end {
-            match self.collapse_region(page, Requester::Program, &CollapseLimits::NONE) {
-                Ok(_) => {}
-                Err(CollapseRefusal::NoMemory) => return Err(Error::NoMemory),
-                Err(CollapseRefusal::Mapping) => return Err(Error::Invalid),
-                Err(CollapseRefusal::Referenced | CollapseRefusal::Busy) => result = Err(Error::Again),
-                Err(_) => result = Err(Error::Invalid),
-            }
-            page = page.add(size);
-        }
-        result
     }
 
     /// Makes a huge page of the region that holds `page`.
@@ -121,50 +101,116 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         limits: &CollapseLimits,
     ) -> Result<Collapsed, CollapseRefusal> {
         let region = pages_of(Order::HUGE, page);
-        let vma = self.first_in_racy(region).ok_or(CollapseRefusal::Mapping)?;
-        self.collapse_region_of(&vma, page, requester, limits)
+        let vma = self.mappings.first_in_racy(region).ok_or(CollapseRefusal::Mapping)?;
+        self.collapser(requester, limits).region(&vma, page)
     }
 
-    /// As [`collapse_region`](Self::collapse_region), of a mapping that was there a moment ago.
-    pub(super) fn collapse_region_of(
-        &self,
-        vma: &VmaAttributes,
-        page: Vpn,
+    pub(super) fn collapser<'a>(
+        &'a self,
         requester: Requester,
-        limits: &CollapseLimits,
-    ) -> Result<Collapsed, CollapseRefusal> {
+        limits: &'a CollapseLimits,
+    ) -> Collapser<'a, 'v, M> {
+        let Self { mappings, entries, node, .. } = self;
+        Collapser { mappings, entries, node, requester, limits }
+    }
+}
+
+/// What a collapse is asked for, and of which space.
+pub(super) struct Collapser<'a, 'v, M: Machine> {
+    mappings: &'a Mappings<'v, M>,
+    entries: &'a Entries<'v, M>,
+    node: &'a SpaceNode<'v, M>,
+    requester: Requester,
+    limits: &'a CollapseLimits,
+}
+
+impl<'v, M: Machine> Collapser<'_, 'v, M> {
+    /// Collapses the regions of a part of a mapping.
+    fn part(&self, vma: &VmaAttributes, part: VpnRange) -> Result<(), Error> {
+        if !vma.may_be_collapsed(self.mappings.huge_refusal()) {
+            return Err(Error::Invalid);
+        }
+        let size = Order::HUGE.frames();
+        let mut page = Vpn(part.start.0.next_multiple_of(size));
+        let end = Vpn(part.end.0 & !(size - 1));
+        // As Linux: nothing to do where the part touches the border of a region, an error inside of one.
+        let mut result = if page > end { Err(Error::Invalid) } else { Ok(()) };
+        while page < end {
+            let region = pages_of(Order::HUGE, page);
+            let now = self.mappings.first_in_racy(region).ok_or(CollapseRefusal::Mapping);
+            match now.and_then(|vma| self.region(&vma, page)) {
+                Ok(_) => {}
+                Err(CollapseRefusal::NoMemory) => return Err(Error::NoMemory),
+                Err(CollapseRefusal::Mapping) => return Err(Error::Invalid),
+                Err(CollapseRefusal::Referenced | CollapseRefusal::Busy) => result = Err(Error::Again),
+                Err(_) => result = Err(Error::Invalid),
+            }
+            page = page.add(size);
+        }
+        result
+    }
+
+    /// Makes a huge page of the region that holds `page`, in a mapping that was there a moment ago.
+    pub fn region(&self, vma: &VmaAttributes, page: Vpn) -> Result<Collapsed, CollapseRefusal> {
         let region = pages_of(Order::HUGE, page);
-        self.check_mapping(vma, region, requester)?;
-        match self.region_entry(region) {
+        self.check_mapping(vma, region)?;
+        match self.entries.region_entry(region) {
             RegionEntry::Huge => return Ok(Collapsed::Already),
             RegionEntry::Nothing => return Err(CollapseRefusal::Empty),
-            RegionEntry::Table(leaves) => check_counts(leaves, limits)?,
+            RegionEntry::Table(leaves) => check_counts(leaves, self.limits)?,
         }
-        let folio = self.alloc_to_collapse(vma, region)?;
-        self.collapse_into(folio, region, requester, limits).map(|()| Collapsed::Copied)
+        let folio = self.allocate(vma, region)?;
+        self.lock_and_collapse(region, folio).map(|()| Collapsed::Copied)
     }
 
-    fn check_mapping(
-        &self,
-        vma: &VmaAttributes,
-        region: VpnRange,
-        requester: Requester,
-    ) -> Result<(), CollapseRefusal> {
-        let policy = (self.vm.huge_policy, self.huge_refusal());
-        let may = vma.range.covers(region) && may_collapse(requester, policy, vma, region.start);
+    fn check_mapping(&self, vma: &VmaAttributes, region: VpnRange) -> Result<(), CollapseRefusal> {
+        let policy = (self.entries.vm.huge_policy, self.mappings.huge_refusal());
+        let may = vma.range.covers(region) && may_collapse(self.requester, policy, vma, region.start);
         if may { Ok(()) } else { Err(CollapseRefusal::Mapping) }
     }
 
+    fn allocate(
+        &self,
+        vma: &VmaAttributes,
+        region: VpnRange,
+    ) -> Result<PartialFolio<'v, M>, CollapseRefusal> {
+        let vm = self.entries.vm;
+        let placement = vma.policy.placement(vma.offset_at(region.start), vm.populated_nodes());
+        let folio = vm.memory.alloc_folio(placement, Order::HUGE);
+        let counter =
+            if folio.is_some() { Counter::ThpCollapseAlloc } else { Counter::ThpCollapseAllocFailed };
+        vm.count(counter);
+        folio.map(PartialFolio::new).ok_or(CollapseRefusal::NoMemory)
+    }
+
+    /// Locks the region, copies its pages into the block, and maps that.
+    fn lock_and_collapse(&self, region: VpnRange, folio: PartialFolio<'v, M>) -> Result<(), CollapseRefusal> {
+        let Self { mappings, entries, .. } = *self;
+        let guard = mappings.write(region);
+        let vma = mappings.first_in(guard.held(), region).ok_or(CollapseRefusal::Mapping)?;
+        self.check_mapping(&vma, region)?;
+        entries.note_huge_leaves();
+        let under_way = entries.fork.begin_collapse(region);
+        let guard = mappings.published(entries, guard, region);
+        let leaf = (self.node.birth(region.start), LeafBits::new(vma.rights()).used(true));
+        let collapse = Collapse { entries, region, folio, under_way };
+        let replaced = entries.recount(region, self.limits).and_then(|()| collapse.run(&guard, leaf));
+        drop(guard);
+        replaced?.free(&entries.vm.memory, &entries.vm.rcu, region);
+        Ok(())
+    }
+}
+
+impl<M: Machine> Entries<'_, M> {
     /// What maps the region. Takes no lock; stale at once.
     fn region_entry(&self, region: VpnRange) -> RegionEntry {
         let reading = self.vm.rcu.read();
-        let found = walk(&self.entries.table, region.start, Level::Pmd, &reading);
+        let found = walk(&self.table, region.start, Level::Pmd, &reading);
         match found.entry() {
             _ if found.table.level() != Level::Pmd => RegionEntry::Nothing,
             Entry::Leaf(leaf) if leaf.owned() => RegionEntry::Huge,
             Entry::Leaf(leaf)
-                if self.entries.table.is_huge_zero(leaf, Level::Pmd)
-                    && !mutant!("collapse.zeros-refused") =>
+                if self.table.is_huge_zero(leaf, Level::Pmd) && !mutant!("collapse.zeros-refused") =>
             {
                 RegionEntry::Huge
             }
@@ -176,49 +222,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
     }
 
-    fn alloc_to_collapse(
-        &self,
-        vma: &VmaAttributes,
-        region: VpnRange,
-    ) -> Result<PartialFolio<'v, M>, CollapseRefusal> {
-        let vm = self.vm;
-        let placement = vma.policy.placement(vma.offset_at(region.start), vm.populated_nodes());
-        let folio = vm.memory.alloc_folio(placement, Order::HUGE);
-        let counter =
-            if folio.is_some() { Counter::ThpCollapseAlloc } else { Counter::ThpCollapseAllocFailed };
-        vm.count(counter);
-        folio.map(PartialFolio::new).ok_or(CollapseRefusal::NoMemory)
-    }
-
-    /// Locks the region, copies its pages into the block, and maps that.
-    fn collapse_into(
-        &self,
-        mut folio: PartialFolio<'v, M>,
-        region: VpnRange,
-        requester: Requester,
-        limits: &CollapseLimits,
-    ) -> Result<(), CollapseRefusal> {
-        let guard = self.write(region);
-        let vma = self.first_in(guard.held(), region).ok_or(CollapseRefusal::Mapping)?;
-        self.check_mapping(&vma, region, requester)?;
-        self.entries.note_huge_leaves();
-        let collapse = self.entries.fork.begin_collapse(region);
-        let guard = self.published(guard, region);
-        let replaced = self.recount(region, limits).and_then(|()| {
-            for _ in 0..ROUNDS {
-                self.copy_round(&guard, &collapse, region, &mut folio)?;
-                if let Some(tables) = self.lock_copied(region, &collapse)? {
-                    return self.replace_region(&vma, region, tables, folio);
-                }
-            }
-            Err(CollapseRefusal::Busy)
-        });
-        drop(collapse);
-        drop(guard);
-        replaced?.free(&self.vm.memory, &self.vm.rcu, region);
-        Ok(())
-    }
-
     /// Looks once more at what the region holds. Only faults change that now.
     fn recount(&self, region: VpnRange, limits: &CollapseLimits) -> Result<(), CollapseRefusal> {
         match self.region_entry(region) {
@@ -226,24 +229,48 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             _ => Err(CollapseRefusal::Busy),
         }
     }
+}
+
+/// A region that becomes a huge page, whose mapping stays as it is meanwhile.
+struct Collapse<'a, 'v, M: Machine> {
+    entries: &'a Entries<'v, M>,
+    region: VpnRange,
+    folio: PartialFolio<'v, M>,
+    /// Ends with this, before the caller's guard.
+    under_way: CollapseUnderWay<'a, M::Cpu>,
+}
+
+impl<'a, M: Machine> Collapse<'a, '_, M> {
+    /// Copies the pages of the region into the block, again where faults take some meanwhile, and maps it as
+    /// `leaf` says. Returns the table that it replaces.
+    fn run(
+        mut self,
+        guard: &PublishedGuard<'_, M>,
+        leaf: (Birth, LeafBits),
+    ) -> Result<CollapsedTable<'a, M>, CollapseRefusal> {
+        for _ in 0..ROUNDS {
+            self.copy_round(guard)?;
+            if let Some(tables) = self.lock_copied()? {
+                return self.replace(tables, leaf);
+            }
+        }
+        Err(CollapseRefusal::Busy)
+    }
 
     /// Makes the frames of the region shared, flushes the rights to write, copies what has no good copy, and
     /// zeroes the rest of the block.
-    fn copy_round(
-        &self,
-        guard: &PublishedGuard<'_, M>,
-        collapse: &CollapseUnderWay<'_, M::Cpu>,
-        region: VpnRange,
-        folio: &mut PartialFolio<'v, M>,
-    ) -> Result<(), CollapseRefusal> {
-        collapse.forget_taken();
+    fn copy_round(&mut self, guard: &PublishedGuard<'_, M>) -> Result<(), CollapseRefusal> {
+        self.under_way.forget_taken();
+        let (entries, region) = (self.entries, self.region);
         let mut result = Ok(());
-        self.gather_pending(guard.held(), guard.pending(), region, |gather| {
+        entries.gather_pending(guard.held(), guard.pending(), region, |gather| {
             let mut is_weakened = false;
             let mut parts = (0..Level::ENTRIES).step_by(FROZEN_AT_ONCE);
             result = parts.try_for_each(|first| {
                 let slots = first..first + FROZEN_AT_ONCE;
-                let frozen = self.with_leaves(region, |table| table.freeze(slots, folio, &mut is_weakened));
+                let folio = &mut self.folio;
+                let frozen =
+                    entries.with_leaves(region, |table| table.freeze(slots, folio, &mut is_weakened));
                 frozen.unwrap_or(Err(NotFrozen::Busy))
             });
             if is_weakened && !mutant!("collapse.weakened-not-flushed") {
@@ -251,9 +278,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             }
         });
         result?;
-        let mut from = 0;
+        let (folio, mut from) = (&mut self.folio, 0);
         while folio.next_wanted(from).is_some() {
-            let frames = self
+            let frames = entries
                 .with_leaves(region, |table| table.shared_frames::<COPIED_AT_ONCE>(&mut from, folio))
                 .ok_or(CollapseRefusal::Busy)??;
             // Without the lock: a fault of the region waits for no copy.
@@ -267,36 +294,32 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Locks the region's table and the one above it, unless a page was taken since the last look: then what
     /// was copied is not all.
-    fn lock_copied(
-        &self,
-        region: VpnRange,
-        collapse: &CollapseUnderWay<'_, M::Cpu>,
-    ) -> Result<Option<LockedRegion<'_, M>>, CollapseRefusal> {
-        let tables = self.lock_region(region).ok_or(CollapseRefusal::Busy)?;
-        Ok((!collapse.is_any_taken()).then_some(tables))
+    fn lock_copied(&self) -> Result<Option<LockedRegion<'a, M>>, CollapseRefusal> {
+        let tables = self.entries.lock_region(self.region).ok_or(CollapseRefusal::Busy)?;
+        Ok((!self.under_way.is_any_taken()).then_some(tables))
     }
 
     /// Maps the block in the place of the region's table.
-    fn replace_region<'s>(
-        &'s self,
-        vma: &VmaAttributes,
-        region: VpnRange,
-        tables: LockedRegion<'s, M>,
-        folio: PartialFolio<'v, M>,
-    ) -> Result<CollapsedTable<'s, M>, CollapseRefusal> {
+    fn replace(
+        self,
+        tables: LockedRegion<'a, M>,
+        leaf: (Birth, LeafBits),
+    ) -> Result<CollapsedTable<'a, M>, CollapseRefusal> {
+        let Self { entries, region, folio, .. } = self;
         let LockedRegion { mut parent, slot, child } = tables;
-        let (vm, bits) = (self.vm, LeafBits::new(vma.rights()).used(true));
-        let leaf = (self.node.birth(region.start), bits);
+        let vm = entries.vm;
         let flush = || {
             vm.count(Counter::TlbFlush);
-            vm.shootdown.flush(vm.machine, &self.entries.tlb, region);
+            vm.shootdown.flush(vm.machine, &entries.tlb, region);
         };
         let old = parent.replace_by_block(slot, child, folio, leaf, flush).ok_or(CollapseRefusal::Busy)?;
         drop(parent);
         vm.counters.count_each([Counter::TableFree, Counter::NrAnonTransparentHugepages]);
         Ok(old)
     }
+}
 
+impl<M: Machine> Entries<'_, M> {
     /// Calls `edit` with the region's table of base pages, locked. `None` where it has none. Lets a CPU that
     /// waits for the table have it before this returns: the caller is about to lock it again.
     fn with_leaves<'s, R>(
@@ -305,7 +328,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         edit: impl FnOnce(&mut LockedTable<'s, M>) -> R,
     ) -> Option<R> {
         let reading = self.vm.rcu.read();
-        let found = walk(&self.entries.table, region.start, Level::Pte, &reading);
+        let found = walk(&self.table, region.start, Level::Pte, &reading);
         let locked = if found.table.level() == Level::Pte { found.table.lock() } else { None };
         drop(reading);
         let mut table = locked?;
@@ -317,7 +340,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Locks the region's table of base pages, and the one above it.
     fn lock_region(&self, region: VpnRange) -> Option<LockedRegion<'_, M>> {
         let reading = self.vm.rcu.read();
-        let found = walk(&self.entries.table, region.start, Level::Pmd, &reading);
+        let found = walk(&self.table, region.start, Level::Pmd, &reading);
         let (slot, parent) = (found.slot, found.table.lock()?);
         drop(reading);
         let child = parent.child(slot)?.lock_below(&parent)?;

@@ -7,7 +7,8 @@
 
 use crate::frame::IfShared;
 use crate::machine::Machine;
-use crate::space::edit::{VmaEdit, part_pages};
+use crate::space::edit::entries::Entries;
+use crate::space::edit::{Mappings, VmaEdit, Zap, part_pages};
 use crate::space::{AddressSpace, RangeGuard};
 use crate::table::{SlotRun, sweep};
 use crate::tlb::{FullGather, FullPart};
@@ -15,40 +16,44 @@ use crate::units::{Level, Vpn, VpnRange};
 use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
 
-impl<M: Machine> AddressSpace<'_, M> {
-    /// Unmaps everything, after the CPUs that keep the space lazily have left it (protocol P7: the mask is
-    /// empty before the first frame returns).
-    ///
-    /// # Panics
-    /// Where a CPU runs it, because its [`Active`](crate::space::Active) was forgotten. Then nothing is
-    /// freed.
-    fn tear_down(&mut self) {
-        if !self.runs_nowhere() && !mutant!("exit.lazy-cpus-kept") {
-            self.vm.shootdown.evict_lazy(self.vm.machine, &self.entries.tlb, self.all_pages());
+/// Taking a space apart.
+struct Exit<'a, 'v, M: Machine> {
+    mappings: &'a Mappings<'v, M>,
+    entries: &'a Entries<'v, M>,
+}
+
+impl<M: Machine> Exit<'_, '_, M> {
+    /// Makes CPUs that keep the space lazily leave it. Whether no CPU has it loaded then (protocol P7: the
+    /// mask is empty before the first frame returns).
+    fn is_left_by_all(&self) -> bool {
+        let (vm, tlb) = (self.entries.vm, &self.entries.tlb);
+        if !tlb.is_loaded_nowhere() && !mutant!("exit.lazy-cpus-kept") {
+            vm.shootdown.evict_lazy(vm.machine, tlb, self.mappings.all_pages());
         }
-        if !self.runs_nowhere() && !mutant!("exit.loaded-space-freed") {
-            // What the CPU translates through stays as it is, for good.
-            self.entries.table.leak();
-            self.node.leak();
-            panic!("a space ends while {:?} have it loaded", self.entries.tlb.cpus_racy());
-        }
-        let all = self.all_pages();
-        let guard = self.write_all();
-        let full = FullGather::new(&self.vm.memory, &self.vm.rcu, &self.entries.tlb);
+        tlb.is_loaded_nowhere() || mutant!("exit.loaded-space-freed")
+    }
+
+    /// Unmaps everything.
+    fn run(&self) {
+        let Self { mappings, entries } = *self;
+        let (vm, all) = (entries.vm, mappings.all_pages());
+        let guard = mappings.write_all();
+        let full = FullGather::new(&vm.memory, &vm.rcu, &entries.tlb);
         self.clear_in_parallel(&guard, &full, all);
         self.clear_part(&full, all);
-        let emptied = VmaEdit::new(self, &guard).replace(all, &[], all);
+        let emptied = VmaEdit::new(mappings, &guard).replace(all, &[], all);
         debug_assert!(emptied.is_ok(), "emptying the index takes no memory");
         // The root goes with the table.
-        let guard = self.published(guard, all);
-        self.zap_and_free_tables(&guard, all, [None; 2]);
+        let guard = mappings.published(entries, guard, all);
+        let hole = mappings.hole_around(&guard, all, [None; 2]);
+        Zap::of_unmapped(entries).run_published(&guard, all, hole);
     }
 
     /// Clears the leaves of all mappings that are large enough for helpers, if there are any.
     fn clear_in_parallel(&self, guard: &RangeGuard<'_, M>, full: &FullGather<'_, '_, M>, all: VpnRange) {
-        let Some(workers) = self.vm.workers else { return };
+        let Some(workers) = self.entries.vm.workers else { return };
         let mut rest = all;
-        while let Some(vma) = self.first_in(guard.held(), rest) {
+        while let Some(vma) = self.mappings.first_in(guard.held(), rest) {
             rest = VpnRange::new(vma.range.end, all.end);
             let part = part_pages(self.entries.may_have_huge_leaves());
             if vma.range.len() >= 2 * part {
@@ -82,7 +87,7 @@ impl<M: Machine> AddressSpace<'_, M> {
                 if run.table.level() == Level::Pte {
                     run.unhook_each(part, FullPart::if_shared, FullPart::add);
                 } else {
-                    self.vm.leave_entries(&mut run);
+                    self.entries.vm.leave_entries(&mut run);
                     run.unhook_each(part, |_| IfShared::Add, FullPart::add);
                 }
                 part.free();
@@ -92,7 +97,19 @@ impl<M: Machine> AddressSpace<'_, M> {
 }
 
 impl<M: Machine> Drop for AddressSpace<'_, M> {
+    /// Ends the space.
+    ///
+    /// # Panics
+    /// Where a CPU runs it, because its [`Active`](crate::space::Active) was forgotten. Then nothing is
+    /// freed.
     fn drop(&mut self) {
-        self.tear_down();
+        let exit = Exit { mappings: &self.mappings, entries: &self.entries };
+        if exit.is_left_by_all() {
+            return exit.run();
+        }
+        // What the CPU translates through stays as it is, for good.
+        self.entries.table.leak();
+        self.node.leak();
+        panic!("a space ends while {:?} have it loaded", self.entries.tlb.cpus_racy());
     }
 }

@@ -12,17 +12,18 @@
 //! undoes nothing in the parent: it drops the child. docs/design/fork.md says why the child's memory is a
 //! consistent snapshot though threads of the parent go on.
 
+use super::fork_pinned::ForkCopies;
 use crate::frame::{Base, NotMappedAgain, TableFrame};
-use crate::machine::{Entry, Machine};
-use crate::space::edit::PublishedGuard;
+use crate::machine::Machine;
+use crate::space::edit::entries::Entries;
+use crate::space::edit::{Mappings, PublishedGuard, Split};
 use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::{AddressSpace, Counter, Error, Held};
-use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::*;
-use crate::table::{EntryRef, LeafBits, LockedTable, UnlinkedTable, ZeroLeaf, visit_next, walk};
+use crate::table::{LeafBits, LockedTable, UnlinkedTable, ZeroLeaf, visit_next, walk};
 use crate::tlb::Gather;
-use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
-use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState, inherit, pages_of};
+use crate::units::{Level, PageSize, Vpn, VpnRange};
+use crate::vma::{VmaFlags, inherit};
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// A new space with copies of this one's mappings and of its private memory, as it is at one instant: of
@@ -45,28 +46,31 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// because they lie in two mappings, or somebody had a reference to them.
     pub fn fork(&self) -> Result<Self, Error> {
         // Before the lock, so dropped after it: two spaces' locks are never held together.
-        let child = AddressSpace::below(self.vm, self.layout, self.path, Some(&self.node))?;
+        let child = AddressSpace::below(self.vm, self.mappings.layout, self.path, Some(&self.node))?;
         #[cfg(loom)]
         crate::sync::forget_value(&child);
-        let guard = self.write_all();
-        child.heap_end.store(self.heap_end.load(Relaxed), Relaxed);
+        let Self { mappings, entries, .. } = self;
+        let guard = mappings.write_all();
+        child.mappings.heap_end.store(mappings.heap_end.load(Relaxed), Relaxed);
         child.entries.fork.note_fork();
-        child.refuse_huge_pages(self.huge_refusal());
-        self.fork_mappings(guard.held(), &child)?;
-        let fork = self.entries.fork.begin();
-        let guard = self.published(guard, self.all_pages());
-        let forked =
-            self.fork_entries(&guard, &fork, &child).and_then(|pinned| self.copy_busy_to(&child, pinned));
+        child.mappings.refuse_huge_pages(mappings.huge_refusal());
+        mappings.fork_to(guard.held(), &child)?;
+        let cursor = entries.fork.begin();
+        let guard = mappings.published(entries, guard, mappings.all_pages());
+        let forked = Fork::run((self, &child), &cursor, &guard)
+            .and_then(|copied| ForkCopies { parent: entries, child: &child }.run(copied));
         // The flush is done: what is written from here on, the child does not see.
-        drop(fork);
+        drop(cursor);
         drop(guard);
         // The CPU that forks need not be the one that runs the child.
         child.entries.table.release_ownership();
         forked.map(|()| child)
     }
+}
 
+impl<'v, M: Machine> Mappings<'v, M> {
     /// Gives the child its mappings.
-    fn fork_mappings(&self, held: Held<'_>, child: &Self) -> Result<(), Error> {
+    fn fork_to(&self, held: Held<'_>, child: &AddressSpace<'v, M>) -> Result<(), Error> {
         let mut rest = self.all_pages();
         while let Some(vma) = self.first_in(held, rest) {
             rest.start = vma.range.end;
@@ -74,62 +78,18 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             if inherited.flags.contains(VmaFlags::ACCOUNT) && !mutant!("fork.not-committed") {
                 self.limits(held).commit(inherited.range.len())?;
             }
-            if inherited.flags.contains(VmaFlags::HUGE_PAGE) {
-                child.note_huge_pages();
-            }
-            if !inherited.is_anonymous() {
-                child.note_shared_huge_pages();
-            }
-            if inherited.hugetlb().is_some() {
-                child.entries.note_huge_leaves();
-            }
-            child.adopt(inherited)?;
+            child.mappings.adopt(&child.entries, inherited)?;
             // Frames that were given are mapped in the child from the start, as they are here.
             if inherited.pfn_mapping().is_some() {
-                child.entries.note_huge_leaves();
-                child.install_leaves(&inherited)?;
+                child.entries.install_leaves(&inherited)?;
             }
         }
         Ok(())
     }
+}
 
-    /// Adds a mapping to a space that only the caller knows.
-    fn adopt(&self, attributes: VmaAttributes) -> Result<(), Error> {
-        let backing = attributes.backing;
-        if let Some(object) = backing.object() {
-            self.vm.count_mapped(object, attributes.range.len());
-        }
-        let record = [Vma::new(attributes, VmaState::Live)];
-        match self.vmas.prepare(attributes.range, record, &self.records) {
-            Ok(prepared) => {
-                prepared.publish();
-                Ok(())
-            }
-            Err(_) => {
-                self.release_backing(backing, attributes.range);
-                Err(Error::NoMemory)
-            }
-        }
-    }
-
-    /// Shares the frames of all private mappings that the child has, and flushes. Returns pages among which
-    /// are all those that are to be copied: their slots of the child are marked busy.
-    fn fork_entries(
-        &self,
-        guard: &PublishedGuard<'_, M>,
-        fork: &ForkUnderWay<'_, M::Cpu>,
-        child: &Self,
-    ) -> Result<VpnRange, Error> {
-        let all = self.all_pages();
-        let mut result = Ok(VpnRange::default());
-        self.gather_pending(guard.held(), guard.pending(), all, |gather| {
-            let pinned = VpnRange::default();
-            let mut sweep = ForkSweep { parent: self, child, fork, gather, open: None, spare: None, pinned };
-            result = sweep.mappings(guard.held(), all).map(|()| sweep.pinned);
-        });
-        result
-    }
-
+/// The entries of a space that only the caller knows are filled.
+impl<'v, M: Machine> Entries<'v, M> {
     /// Links a table of leaves of a space that only the caller knows, and the tables above it.
     fn link_leaves(&self, page: Vpn, leaves: UnlinkedTable<'v, M>) -> Result<(), Error> {
         self.fill_above(page, Level::Pmd, |above, slot| {
@@ -148,7 +108,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         loop {
             let upper = self.table_above(page, level)?;
             let reading = self.vm.rcu.read();
-            let found = walk(&self.entries.table, page, level, &reading);
+            let found = walk(&self.table, page, level, &reading);
             let slot = found.slot;
             let locked = found.table.lock();
             drop(reading);
@@ -162,32 +122,55 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// An empty table to be linked next on the way to that of `level`; `None` where the way is there.
     fn table_above(&self, page: Vpn, level: Level) -> Result<Option<TableFrame<'v, M>>, Error> {
-        let found = walk(&self.entries.table, page, level, &self.vm.rcu.read()).table.level();
+        let found = walk(&self.table, page, level, &self.vm.rcu.read()).table.level();
         if found == level { Ok(None) } else { self.alloc_table().map(Some) }
     }
 }
 
-/// The sweep of a fork over the parent's tables.
-struct ForkSweep<'a, 'g, 'v, M: Machine> {
-    parent: &'a AddressSpace<'v, M>,
-    child: &'a AddressSpace<'v, M>,
-    fork: &'a ForkUnderWay<'a, M::Cpu>,
-    gather: &'a mut Gather<'g, 'v, M>,
+/// The sweep of a fork over the parent's tables, which shares what its private mappings have with the child.
+pub(super) struct Fork<'a, 'g, 'v, M: Machine> {
+    pub parent: &'a AddressSpace<'v, M>,
+    pub child: &'a AddressSpace<'v, M>,
+    pub cursor: &'a ForkUnderWay<'a, M::Cpu>,
+    pub gather: &'a mut Gather<'g, 'v, M>,
     /// The child's table that is being filled, and the first page of its region. Several mappings may have
     /// pages there.
     open: Option<(Vpn, UnlinkedTable<'v, M>)>,
     /// Allocated before the lock of the parent's table, and not needed yet.
     spare: Option<TableFrame<'v, M>>,
     /// The hull of the pages that are to be copied: those whose frames are pinned, and of the reserved pool.
-    pinned: VpnRange,
+    copied: VpnRange,
 }
 
-impl<M: Machine> ForkSweep<'_, '_, '_, M> {
+impl<'a, 'v, M: Machine> Fork<'a, '_, 'v, M> {
+    /// Shares the frames of all private mappings that the child has, and flushes. Returns pages among which
+    /// are all those that are to be copied: their slots of the child are marked busy.
+    fn run(
+        (parent, child): (&'a AddressSpace<'v, M>, &'a AddressSpace<'v, M>),
+        cursor: &'a ForkUnderWay<'a, M::Cpu>,
+        guard: &PublishedGuard<'_, M>,
+    ) -> Result<VpnRange, Error> {
+        let all = parent.mappings.all_pages();
+        let mut result = Ok(VpnRange::default());
+        parent.entries.gather_pending(guard.held(), guard.pending(), all, |gather| {
+            let copied = VpnRange::default();
+            let mut fork = Fork { parent, child, cursor, gather, open: None, spare: None, copied };
+            result = fork.mappings(guard.held(), all).map(|()| fork.copied);
+        });
+        result
+    }
+
+    /// Notes that the pages are to be copied, which come after those that were noted before.
+    pub(super) fn note_copied(&mut self, pages: VpnRange) {
+        let start = if self.copied.is_empty() { pages.start } else { self.copied.start };
+        self.copied = VpnRange::new(start, pages.end);
+    }
+
     /// Sweeps all private mappings that the child has with their contents.
     fn mappings(&mut self, held: Held<'_>, all: VpnRange) -> Result<(), Error> {
         const WITHOUT: VmaFlags = VmaFlags::DONT_FORK.union(VmaFlags::WIPE_ON_FORK);
         let mut rest = all;
-        while let Some(vma) = self.parent.first_in(held, rest) {
+        while let Some(vma) = self.parent.mappings.first_in(held, rest) {
             rest.start = vma.range.end;
             if vma.flags.intersects(WITHOUT) {
                 continue;
@@ -204,22 +187,19 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
     fn mapping(&mut self, range: VpnRange, size: PageSize) -> Result<(), Error> {
         let (mut rest, mut frames) = (range, 0);
         while !rest.is_empty() {
-            let (gather, pinned) = (&mut *self.gather, &mut self.pinned);
-            let leaf = (rest, size);
             if self.parent.entries.may_have_huge_leaves()
-                && let Some((end, shared)) =
-                    self.parent.share_leaf(leaf, self.fork, self.child, gather, pinned)?
+                && let Some((end, shared)) = self.leaf(rest, size)?
             {
                 frames += shared;
                 rest.start = end;
                 continue;
             }
             self.prepare(rest.start)?;
-            let (fork, open, spare) = (self.fork, &mut self.open, &mut self.spare);
-            let (gather, frames, pinned) = (&mut *self.gather, &mut frames, &mut self.pinned);
+            let (cursor, open, spare) = (self.cursor, &mut self.open, &mut self.spare);
+            let (gather, frames, copied) = (&mut *self.gather, &mut frames, &mut self.copied);
             let swept = visit_next(&self.parent.entries.table, rest, |table, part| {
                 if !mutant!("fork.cursor-not-advanced") {
-                    fork.advance(part.end);
+                    cursor.advance(part.end);
                 }
                 if table.level() != Level::Pte {
                     return Ok(0);
@@ -227,7 +207,7 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
                 let first = region_of(part.start);
                 let (_, leaves) =
                     open.get_or_insert_with(|| (first, UnlinkedTable::new(spare.take().expect("prepared"))));
-                share_leaves(table, part, leaves, gather, pinned)
+                share_leaves(table, part, leaves, gather, copied)
             });
             let Some((end, shared)) = swept else {
                 // A huge leaf is there: perhaps one that was put into a table of the space by hand.
@@ -238,7 +218,7 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
             rest.start = end;
         }
         if frames > 0 {
-            self.child.note_copies(range.start);
+            self.child.mappings.note_copies(range.start);
         }
         Ok(())
     }
@@ -248,13 +228,13 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
     /// locks the table, which visits nothing then.
     fn prepare(&mut self, page: Vpn) -> Result<(), Error> {
         if self.parent.entries.may_have_huge_leaves() {
-            self.parent.split_huge_at(page)?;
+            Split::new(&self.parent.entries).at(page)?;
         }
         if self.open.as_ref().is_some_and(|(first, _)| *first != region_of(page)) {
             self.link_open()?;
         }
         if self.open.is_none() && self.spare.is_none() {
-            self.spare = Some(self.parent.alloc_table()?);
+            self.spare = Some(self.parent.entries.alloc_table()?);
         }
         Ok(())
     }
@@ -265,46 +245,9 @@ impl<M: Machine> ForkSweep<'_, '_, '_, M> {
         if leaves.is_empty() {
             return Ok(());
         }
-        self.child.link_leaves(first, leaves)?;
+        self.child.entries.link_leaves(first, leaves)?;
         self.parent.vm.count(Counter::TableAlloc);
         Ok(())
-    }
-}
-
-impl<M: Machine> AddressSpace<'_, M> {
-    /// Splits the huge page that holds `page`, if there is one.
-    #[cold]
-    #[inline(never)]
-    fn split_huge_at(&self, page: Vpn) -> Result<(), Error> {
-        let reading = self.vm.rcu.read();
-        let is_huge = self.huge_entry(page, &reading).is_some();
-        drop(reading);
-        if !is_huge {
-            return Ok(());
-        }
-        let frame = self.alloc_table()?;
-        let reading = self.vm.rcu.read();
-        let found = self.huge_entry(page, &reading).and_then(|found| Some((found.slot, found.table.lock()?)));
-        drop(reading);
-        if let Some((slot, mut table)) = found
-            && table.leaf(slot).is_some()
-        {
-            self.split_one(&mut table, slot, pages_of(Order::HUGE, page), Some(frame));
-        }
-        Ok(())
-    }
-}
-
-impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// The entry of the page, if that is a huge leaf.
-    pub(super) fn huge_entry<'r, 's>(
-        &'s self,
-        page: Vpn,
-        reading: &'r ReadGuard<'_, M::Cpu>,
-    ) -> Option<EntryRef<'r, 's, M>> {
-        let found = walk(&self.entries.table, page, Level::Pte, reading);
-        let is_leaf = matches!(found.entry(), Entry::Leaf(_));
-        (found.table.level() != Level::Pte && is_leaf).then_some(found)
     }
 }
 
@@ -314,14 +257,14 @@ fn region_of(page: Vpn) -> Vpn {
 }
 
 /// Shares the leaves of a part of one table, under its lock; those that are pinned are added to the hull
-/// `pinned`. Returns the number of frames that the child has then or gets.
+/// `copied`. Returns the number of frames that the child has then or gets.
 #[inline(never)]
 fn share_leaves<M: Machine>(
     table: &mut LockedTable<'_, M>,
     part: VpnRange,
     leaves: &mut UnlinkedTable<'_, M>,
     gather: &mut Gather<'_, '_, M>,
-    pinned: &mut VpnRange,
+    copied: &mut VpnRange,
 ) -> Result<u64, Error> {
     let first = Level::Pte.index(part.start);
     let mut slots = first..first + part.len() as usize;
@@ -356,8 +299,8 @@ fn share_leaves<M: Machine>(
             (first_weak, end_weak) = (first_weak.min(slot), slot + 1);
         }
         if is_pinned {
-            let start = if pinned.is_empty() { page(slot) } else { pinned.start };
-            *pinned = VpnRange::new(start, page(slot + 1));
+            let start = if copied.is_empty() { page(slot) } else { copied.start };
+            *copied = VpnRange::new(start, page(slot + 1));
         }
     }
     if first_weak < end_weak {
@@ -373,18 +316,5 @@ fn share_unowned<M: Machine>(table: &LockedTable<'_, M>, slot: usize, leaves: &m
         && class.is_zeros()
     {
         leaves.install(slot, ZeroLeaf::BASE, LeafBits::of(leaf));
-    }
-}
-
-impl<M: Machine> AddressSpace<'_, M> {
-    /// Gives the mapping at `page` an identity, where the parent's got its first copy during the fork. The
-    /// caller alone knows the space.
-    fn note_copies(&self, page: Vpn) {
-        let reading = self.vm.rcu.read();
-        if let Some(vma) = self.vmas.find(&reading, page)
-            && vma.anon().is_none()
-        {
-            vma.give_anon(AnonId::inherited(self.vm.numbers.next()));
-        }
     }
 }

@@ -8,14 +8,16 @@
 //! | zeros | the same leaf | |
 //! | the marker *lost* | the same marker | |
 
+use super::fork::Fork;
 use crate::frame::NotMappedAgain;
 use crate::machine::{Entry, Machine, Marker};
+use crate::space::edit::Mappings;
+use crate::space::edit::entries::Entries;
 use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::retry::PageRetry;
-use crate::space::{AddressSpace, Counter, Error};
+use crate::space::{Counter, Error};
 use crate::sync::{NoProgress, Progress};
 use crate::table::{AtFork, AtPin, LeafBits, LeafClass, LockedTable, Share, ZeroLeaf, walk};
-use crate::tlb::Gather;
 use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::pages_of;
 
@@ -80,61 +82,59 @@ fn pass_entry<'t, M: Machine>(
     }
 }
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+impl<M: Machine> Fork<'_, '_, '_, M> {
     /// Shares the leaf above the last level that maps the first page of `range` with the child, if there is
     /// one and it lies in the range, which is of a mapping with pages of `size`. Returns where its pages end,
-    /// and how many have frames; `None` where base pages are to be shared, if there are any. The pages that
-    /// are to be copied are added to the hull `copied`.
+    /// and how many have frames; `None` where base pages are to be shared, if there are any.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
     #[cold]
     #[inline(never)]
-    pub(super) fn share_leaf(
-        &self,
-        (range, size): (VpnRange, PageSize),
-        fork: &ForkUnderWay<'_, M::Cpu>,
-        child: &Self,
-        gather: &mut Gather<'_, 'v, M>,
-        copied: &mut VpnRange,
-    ) -> Result<Option<(Vpn, u64)>, Error> {
+    pub(super) fn leaf(&mut self, range: VpnRange, size: PageSize) -> Result<Option<(Vpn, u64)>, Error> {
         let leaf = size.max(PageSize::Huge);
         let pages = pages_of(leaf.order(), range.start);
         if !range.covers(pages) {
             return Ok(None);
         }
-        let Some(passed) = self.pass(pages, leaf.level(), fork)? else { return Ok(None) };
+        let passing =
+            PassLeaf { mappings: &self.parent.mappings, entries: &self.parent.entries, cursor: self.cursor };
+        let Some(passed) = passing.run(pages, leaf.level())? else { return Ok(None) };
         // A sweep goes on from an empty entry as far as there is nothing.
         if matches!(passed, Passed::Nothing) && size == PageSize::Base {
             return Ok(None);
         }
         // Noted before anything fails: the parent's leaf has lost the right.
         if passed.was_writable() && !mutant!("fork.leaf-flush-skipped") {
-            gather.weakened_leaf(pages);
+            self.gather.weakened_leaf(pages);
         }
         if let Passed::Copied { .. } = passed {
-            let start = if copied.is_empty() { pages.start } else { copied.start };
-            *copied = VpnRange::new(start, pages.end);
+            self.note_copied(pages);
         }
-        let nr_frames = child.receive(passed, pages, leaf)?;
+        let nr_frames = self.child.entries.receive(passed, pages, leaf)?;
         Ok(Some((pages.end, nr_frames)))
     }
+}
 
+/// Taking from an entry of the parent what the child gets.
+struct PassLeaf<'a, 'v, M: Machine> {
+    mappings: &'a Mappings<'v, M>,
+    entries: &'a Entries<'v, M>,
+    cursor: &'a ForkUnderWay<'a, M::Cpu>,
+}
+
+impl<'a, M: Machine> PassLeaf<'a, '_, M> {
     /// Takes from the entry of `pages`, of a table of `level`, what the child gets, and passes it with the
     /// cursor, under one lock of the table. `None` where base pages are to be shared.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: it is mapped too often, or its table is detached for good.
-    fn pass(
-        &self,
-        pages: VpnRange,
-        level: Level,
-        fork: &ForkUnderWay<'_, M::Cpu>,
-    ) -> Result<Option<Passed<'_, M>>, Error> {
+    fn run(&self, pages: VpnRange, level: Level) -> Result<Option<Passed<'a, M>>, Error> {
+        let Self { mappings, entries, cursor } = *self;
         let mut retry = PageRetry::new("fork.leaf");
         loop {
-            let reading = self.vm.rcu.read();
-            let found = walk(&self.entries.table, pages.start, level, &reading);
+            let reading = entries.vm.rcu.read();
+            let found = walk(&entries.table, pages.start, level, &reading);
             let (slot, is_there, locked) = (found.slot, found.table.level() == level, found.table.lock());
             drop(reading);
             // Else it was detached since the walk.
@@ -146,16 +146,18 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 }
                 let passed = if is_there { pass_entry(&mut table, slot)? } else { Some(Passed::Nothing) };
                 if passed.is_some() && !mutant!("fork.leaf-cursor-not-advanced") {
-                    fork.advance(pages.end);
+                    cursor.advance(pages.end);
                 }
                 return Ok(passed);
             }
-            let again = retry.again_at((&self.entries, &self.vmas), pages.start, Progress::None);
+            let again = retry.again_at((entries, &mappings.vmas), pages.start, Progress::None);
             again.map_err(|NoProgress| Error::NoMemory)?;
         }
     }
+}
 
-    /// Maps in this space, which only the caller knows, what a fork has passed of an entry. Returns how many
+impl<M: Machine> Entries<'_, M> {
+    /// Maps in a space that only the caller knows what a fork has passed of an entry. Returns how many
     /// pages have frames. What is dropped where there is no memory for a table no CPU has used.
     fn receive(&self, passed: Passed<'_, M>, pages: VpnRange, size: PageSize) -> Result<u64, Error> {
         let fill = |install: &mut dyn FnMut(&mut LockedTable<'_, M>, usize)| {
@@ -171,11 +173,11 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 fill(&mut |above, slot| above.mark_absent(slot, Marker::Busy)).map(|()| 0)
             }
             Passed::Zero(zero, bits) => {
-                self.entries.table.share_huge_zero(zero).map_err(|_| Error::NoMemory)?;
+                self.table.share_huge_zero(zero).map_err(|_| Error::NoMemory)?;
                 fill(&mut |above, slot| above.install(slot, zero, bits)).map(|()| 0)
             }
             Passed::Share(share, class) => {
-                self.entries.note_huge_leaves();
+                self.note_huge_leaves();
                 let mut share = Some(share);
                 fill(&mut |above, slot| {
                     share.take().into_iter().for_each(|share| above.install_share(slot, share));

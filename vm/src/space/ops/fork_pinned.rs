@@ -5,17 +5,28 @@
 //! entries. No CPU writes these pages until the fork has ended, so the copies belong to the same instant as
 //! what is shared (docs/design/pins.md).
 
-use crate::frame::{AllocRequest, Frame, FramePlacement, FrameRef, PoolTake};
-use crate::machine::{Entry, Leaf, Machine, Marker};
+use crate::frame::{AllocRequest, Frame, PoolTake};
+use crate::machine::{Entry, Machine, Marker};
+use crate::space::edit::entries::Entries;
 use crate::space::{AddressSpace, Counter, Error};
 use crate::table::{LeafBits, visit_next, walk};
 use crate::units::{Level, PageSize, Vpn, VpnRange};
-use crate::vma::Vma;
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Copies the parent's frame to each page of `range` that is marked busy in the child, which only the
-    /// caller knows. A fork of this space is under way, and its flush is done.
-    pub(super) fn copy_busy_to(&self, child: &Self, range: VpnRange) -> Result<(), Error> {
+/// Copying what a fork has not shared to the child, which only the caller knows. The fork is under way, and
+/// its flush is done.
+pub(super) struct ForkCopies<'a, 'v, M: Machine> {
+    /// The entries of the parent.
+    pub parent: &'a Entries<'v, M>,
+    pub child: &'a AddressSpace<'v, M>,
+}
+
+impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
+    /// Copies the parent's frame to each page of `range` that is marked busy in the child.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn run(&self, range: VpnRange) -> Result<(), Error> {
+        let child = self.child;
         let mut rest = range;
         while !rest.is_empty() {
             let Some((end, busy)) = visit_next(&child.entries.table, rest, |table, part| {
@@ -27,17 +38,17 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 Some((Vpn(part.start.0 & !(pages - 1)).add((busy - first) as u64 * pages), level))
             }) else {
                 // No table is linked to a child, or detached, meanwhile: a huge leaf, of which none is busy.
-                rest.start = child.end_of_huge_leaf(rest.start);
+                rest.start = self.end_of_huge_leaf(rest.start);
                 continue;
             };
             rest.start = match busy {
                 Some((page, Level::Pte)) => {
-                    self.copy_pinned_page(child, page)?;
+                    self.base_page(page)?;
                     page.add(1)
                 }
                 Some((page, level)) => {
                     let size = level.leaf_size().ok_or(Error::NoMemory)?;
-                    self.copy_pool_page(child, page, size)?;
+                    self.hugetlb_page(page, size)?;
                     page.add(size.pages())
                 }
                 None => end,
@@ -46,19 +57,20 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Ok(())
     }
 
-    /// The page after the huge leaf that holds `page`; the page itself where none does.
+    /// The page after the huge leaf of the child that holds `page`; the page itself where none does.
     fn end_of_huge_leaf(&self, page: Vpn) -> Vpn {
-        let reading = self.vm.rcu.read();
-        let level = self.huge_entry(page, &reading).map(|found| found.table.level());
+        let reading = self.parent.vm.rcu.read();
+        let level = self.child.entries.huge_entry(page, &reading).map(|found| found.table.level());
         let pages = level.map(|level| level.entry_pages());
         pages.map_or(page, |pages| Vpn((page.0 & !(pages - 1)) + pages))
     }
 
-    fn copy_pinned_page(&self, child: &Self, page: Vpn) -> Result<(), Error> {
+    fn base_page(&self, page: Vpn) -> Result<(), Error> {
+        let Self { parent, child } = self;
         // A page that a fork has swept stays until its end: refused where no more references can be counted.
-        let (leaf, frame) = self.get_leaf(page).ok_or(Error::NoMemory)?;
-        let vm = self.vm;
-        let placement = child.placement_of(page);
+        let (leaf, frame) = parent.get_leaf(page).ok_or(Error::NoMemory)?;
+        let vm = parent.vm;
+        let placement = child.mappings.placement_of(page);
         let alloc = || vm.memory.alloc_frame_from(placement, AllocRequest::DIRTY);
         let copy: Option<Frame<'v, M>> = vm.or_reclaim(alloc);
         let mut copy = copy.ok_or(Error::NoMemory)?;
@@ -77,11 +89,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         Ok(())
     }
 
-    /// As [`copy_pinned_page`](Self::copy_pinned_page), of a hugetlb page.
-    fn copy_pool_page(&self, child: &Self, page: Vpn, size: PageSize) -> Result<(), Error> {
-        let (leaf, from) = self.get_leaf(page).ok_or(Error::NoMemory)?;
-        let vm = self.vm;
-        let folio = vm.memory.try_take_from_pool(size, child.placement_of(page), PoolTake::Available);
+    /// As [`base_page`](Self::base_page), of a hugetlb page.
+    fn hugetlb_page(&self, page: Vpn, size: PageSize) -> Result<(), Error> {
+        let Self { parent, child } = self;
+        let (leaf, from) = parent.get_leaf(page).ok_or(Error::NoMemory)?;
+        let vm = parent.vm;
+        let folio =
+            vm.memory.try_take_from_pool(size, child.mappings.placement_of(page), PoolTake::Available);
         let mut copy = folio.map_err(|_| Error::NoMemory)?;
         copy.copy_from(from.user_frame(), vm.workers);
         let reading = vm.rcu.read();
@@ -90,23 +104,5 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         table.install(found.slot, copy.into_mapped_at(child.node.birth(page)), LeafBits::of(leaf));
         vm.count(Counter::CowCopied);
         Ok(())
-    }
-
-    /// Where the policy of the page's mapping wants its frame.
-    pub(super) fn placement_of(&self, page: Vpn) -> FramePlacement {
-        let reading = self.vm.rcu.read();
-        let found = self.vmas.find(&reading, page).filter(|vma| !vma.policy().is_default());
-        let placement =
-            |vma: &Vma<M::Cpu>| vma.policy().placement(vma.frame_offset(page), self.vm.populated_nodes());
-        found.map_or(FramePlacement::Local, placement)
-    }
-
-    /// The leaf of a page, and a reference to its frame.
-    pub(super) fn get_leaf(&self, page: Vpn) -> Option<(Leaf, FrameRef<'v, M>)> {
-        let reading = self.vm.rcu.read();
-        let found = walk(&self.entries.table, page, Level::Pte, &reading);
-        let table = found.table.lock()?;
-        let leaf = table.owned_leaf(found.slot)?;
-        Some((leaf, self.vm.memory.try_get(leaf.pfn)?))
     }
 }

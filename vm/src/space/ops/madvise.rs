@@ -1,10 +1,11 @@
 //! madvise.
 
 use crate::machine::{Leaf, Machine};
-use crate::space::Error;
-use crate::space::edit::VmaEdit;
+use crate::space::edit::entries::Entries;
+use crate::space::edit::{Mappings, Split, VmaEdit, Zap};
+use crate::space::ops::populate::Populate;
 use crate::space::vm::Reserve;
-use crate::space::{AddressSpace, Held, RangeGuard};
+use crate::space::{AddressSpace, Error, Held, RangeGuard};
 use crate::table::LeafBits;
 use crate::units::{Access, VirtAddr, VpnRange};
 use crate::vma::{Backing, FlagAdvice, VmaAttributes, VmaFlags, change};
@@ -33,7 +34,7 @@ pub enum Advice {
     Flag(FlagAdvice),
 }
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+impl<M: Machine> AddressSpace<'_, M> {
     /// Takes advice about a range, mapping by mapping.
     ///
     /// # Errors
@@ -48,20 +49,30 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         if range.is_empty() {
             return if len_bytes == 0 { Ok(()) } else { Err(Error::Invalid) };
         }
+        let advise = Advise { mappings: &self.mappings, entries: &self.entries };
         match advice {
-            Advice::PopulateRead => self.populate_or_fail(range, Access::Read),
-            Advice::PopulateWrite => self.populate_or_fail(range, Access::Write),
+            Advice::PopulateRead => Populate { space: self }.or_fail(range, Access::Read),
+            Advice::PopulateWrite => Populate { space: self }.or_fail(range, Access::Write),
             Advice::DontNeed | Advice::DontNeedLocked | Advice::Free | Advice::WillNeed | Advice::Cold => {
-                self.advise_contents(range, advice)
+                advise.contents(range, advice)
             }
             Advice::Collapse => self.collapse(addr, len_bytes),
-            Advice::Flag(flag) => self.advise_flags(range, flag),
+            Advice::Flag(flag) => advise.flags(range, flag),
         }
     }
+}
 
+/// Taking advice about a range.
+struct Advise<'a, 'v, M: Machine> {
+    mappings: &'a Mappings<'v, M>,
+    entries: &'a Entries<'v, M>,
+}
+
+impl<'v, M: Machine> Advise<'_, 'v, M> {
     /// Advice about contents: no mapping changes, so the range is locked to read, and faults go on.
-    fn advise_contents(&self, range: VpnRange, advice: Advice) -> Result<(), Error> {
-        let guard = self.share_after_fork(range);
+    fn contents(self, range: VpnRange, advice: Advice) -> Result<(), Error> {
+        let Self { mappings, entries } = self;
+        let guard = mappings.share_after_fork(entries, range);
         let held = guard.held();
         // Linux: VM_PFNMAP, VM_LOCKED.
         let drops_locked = advice == Advice::DontNeedLocked || mutant!("madvise.locked-dropped");
@@ -69,20 +80,22 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             matches!(vma.backing.get(), Backing::Pfn(_))
                 || vma.flags.contains(VmaFlags::LOCKED) && !drops_locked
         };
-        let mapped = self.each_part_in(held, range, |part, vma| match (advice, vma.hugetlb()) {
-            (Advice::DontNeed | Advice::DontNeedLocked, Some(pool)) => self.drop_pool_pages(held, part, pool),
+        let mapped = mappings.each_part_in(held, range, |part, vma| match (advice, vma.hugetlb()) {
+            (Advice::DontNeed | Advice::DontNeedLocked, Some(pool)) => {
+                entries.drop_pool_pages(held, part, pool)
+            }
             (Advice::WillNeed, _) => Ok(()),
             _ if is_fixed(vma) => Err(Error::Invalid),
             (Advice::DontNeed | Advice::DontNeedLocked, _) => {
-                self.split_ends_shared(held, part)?;
-                self.zap(held, part);
+                Split::new(entries).ends_shared(held, part)?;
+                Zap::of_contents(entries).run(held, part);
                 Ok(())
             }
             // Linux: what is on no list of pages to be reclaimed cannot be moved there.
             (Advice::Cold, Some(_)) => Err(Error::Invalid),
             (Advice::Free, _) if !vma.is_anonymous() => Err(Error::Invalid),
             (Advice::Free, _) => {
-                self.split_owned_ends_shared(held, part)?;
+                Split::new(entries).owned_ends_shared(held, part)?;
                 self.mark_free(held, part);
                 Ok(())
             }
@@ -90,18 +103,19 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         });
         let result = mapped.and_then(unless_holes);
         if result.is_err() {
-            self.unlock_after_flush(guard, range);
+            mappings.unlock_after_flush(entries, guard, range);
         }
         result
     }
 
-    fn advise_flags(&self, range: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
-        let guard = self.write(range);
-        let reserve = self.reserve_for(guard.held(), range).map_err(|_| Error::Again)?;
+    fn flags(self, range: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
+        let Self { mappings, entries } = self;
+        let guard = mappings.write(range);
+        let reserve = mappings.reserve_for(guard.held(), range).map_err(|_| Error::Again)?;
         if advice == FlagAdvice::HugePage {
-            self.note_huge_pages();
+            entries.note_huge_pages();
         }
-        let mapped = self.each_part_in(guard.held(), range, |part, vma| {
+        let mapped = mappings.each_part_in(guard.held(), range, |part, vma| {
             let refused = match advice {
                 FlagAdvice::WipeOnFork => !vma.is_anonymous(),
                 // As Linux refuses them for VM_PFNMAP.
@@ -111,27 +125,27 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             if refused {
                 return Err(Error::Invalid);
             }
-            self.advise_one(&guard, part, advice, reserve.as_ref())?;
-            reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
+            self.flag_of_one(&guard, part, advice, reserve.as_ref())?;
+            reserve.iter().for_each(|reserve| mappings.vm.top_up(reserve));
             Ok(())
         });
         unless_holes(mapped?)
     }
 
-    fn advise_one(
+    fn flag_of_one(
         &self,
         guard: &RangeGuard<'_, M>,
         part: VpnRange,
         advice: FlagAdvice,
         reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Result<(), Error> {
-        let edit = VmaEdit::new(self, guard);
+        let edit = VmaEdit::new(self.mappings, guard);
         let Some(vma) = edit.at(part.start) else { return Ok(()) };
         let [prev, next] = edit.neighbours(&vma, part);
         let decided = change(prev, &vma, next, part, vma.flags.advised(advice));
         // As in Linux: lack of memory is EAGAIN here, and not ENOMEM as for mprotect.
         let again = |error| if error == Error::NoMemory { Error::Again } else { error };
-        self.apply_change(edit, &decided, [prev, Some(vma), next], reserve).map_err(again)
+        self.mappings.apply_change(edit, &decided, [prev, Some(vma), next], reserve).map_err(again)
     }
 
     /// MADV_FREE: the leaves become clean and their frames *lazyfree*, so that reclaim may drop them; a
@@ -139,7 +153,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// stay. A huge leaf is marked as a whole; one that reaches beyond the range came after the caller has
     /// split at the ends.
     fn mark_free(&self, held: Held<'_>, range: VpnRange) {
-        self.edit_entries(held, range, |table, slot, page, gather| {
+        self.entries.edit(held, range, |table, slot, page, gather| {
             let pages = VpnRange::new(page, page.add(table.level().entry_pages()));
             let is_whole = range.covers(pages) || mutant!("madvise.freed-beyond-range");
             if !table.is_exclusive(slot) || !is_whole {

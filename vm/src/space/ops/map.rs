@@ -1,4 +1,6 @@
-//! mmap: new anonymous mappings.
+//! mmap: requests, and mappings of anonymous memory and of objects.
+//!
+//! A request says what it maps ([`MapBacking`]); `map_pool` and `map_given` put what these two hold in place.
 //!
 //! A mapping put into a hole is born live, joined with the neighbours it agrees with. One put over others
 //! (MAP_FIXED) is born busy (protocol P3): the old ones are marked stale, the busy one takes their place in
@@ -6,11 +8,15 @@
 //! from the publication on; whoever needs the entries of a busy mapping waits.
 
 use crate::machine::Machine;
-use crate::space::Error;
-use crate::space::edit::VmaEdit;
-use crate::space::{AddressSpace, Held, RangeGuard};
-use crate::units::{Access, PageSize, VirtAddr, Vpn, VpnRange};
-use crate::vma::{Backing, TreeGaps, VmaAttributes, VmaFlags, VmaState, cut, merge, place, place_preferring};
+use crate::space::edit::entries::Entries;
+use crate::space::edit::{Mappings, Split, VmaEdit, Zap};
+use crate::space::ops::place::Destination;
+use crate::space::ops::populate::Populate;
+use crate::space::ops::unmap::Unmap;
+use crate::space::{AddressSpace, Error, Held, ObjectPages, RangeGuard};
+use crate::table::GivenFrames;
+use crate::units::{Access, PageSize, Pfn, VirtAddr, Vpn, VpnRange};
+use crate::vma::{Backing, VmaAttributes, VmaFlags, VmaState, cut, merge};
 
 /// Whether writes to a mapping are seen elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +42,49 @@ pub enum Place {
     Low(VirtAddr),
 }
 
-/// A request for anonymous memory.
+/// What a request maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum MapBacking<'a> {
+    /// Zeros: memory of the mapping's own, or, where the request is for shared memory, of an object that is
+    /// made for it and lives as long as a page of it is mapped.
+    #[default]
+    Anonymous,
+    /// Pages of an object, from one on ([`ObjectHandle::at_page`](crate::space::ObjectHandle::at_page)).
+    /// A mapping of it is shared; for private memory the call ends with [`Error::Invalid`].
+    Object(ObjectPages<'a>),
+    /// Huge pages of the reserved pool, of this size: private, or shared with the children of forks
+    /// (MAP_HUGETLB). The length is rounded up to such pages.
+    ///
+    /// A huge page is set aside for each page, so that no fault there lacks one, but with
+    /// [`VmaFlags::NORESERVE`]: then a fault may end with
+    /// [`FaultError::PoolEmpty`](crate::space::FaultError::PoolEmpty), a bus error. Such memory is never
+    /// swapped, split or counted as committed. A child that is forked shares the huge pages of private memory
+    /// until one of the two stores there, which takes a copy: a huge page that is not set aside, and where
+    /// there is none a bus error. The parent may take the page from its children then
+    /// ([`AddressSpace::take_back_pool_page`]). Shared memory keeps its huge pages, and what is set aside for
+    /// it, until no page of it is mapped.
+    ///
+    /// munmap, mprotect, madvise and mbind refuse ranges that cut a huge page.
+    Hugetlb(PageSize),
+    /// Frames that were given, by leaves that are there from the start: registers of a device, memory of a
+    /// guest. The request is for shared memory. Where it leaves the place open, that is chosen so that leaves
+    /// of the largest size fit. A fork maps the frames in the child too. (Linux: `remap_pfn_range`.)
+    Pfn {
+        /// The frames, and the rights to them.
+        frames: &'a GivenFrames,
+        /// The one that the first page maps.
+        first: Pfn,
+        /// The size of the largest leaf.
+        largest: PageSize,
+    },
+}
+
+/// A request for a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MapRequest {
+pub struct MapRequest<'a> {
+    /// What it maps.
+    pub backing: MapBacking<'a>,
     /// Where.
     pub place: Place,
     /// Bytes, rounded up to pages.
@@ -52,26 +98,11 @@ pub struct MapRequest {
     pub populate: bool,
 }
 
-/// The pages chosen for a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::space) enum Destination {
-    /// Nothing is mapped there.
-    Free(VpnRange),
-    /// Mappings there are replaced.
-    Taken(VpnRange),
-}
-
-impl Destination {
-    pub fn range(self) -> VpnRange {
-        let (Destination::Free(range) | Destination::Taken(range)) = self;
-        range
-    }
-}
-
-impl MapRequest {
-    /// Private, readable and writable memory anywhere.
+impl MapRequest<'_> {
+    /// Private, readable and writable memory of zeros anywhere.
     pub fn anonymous(len_bytes: u64) -> Self {
         Self {
+            backing: MapBacking::Anonymous,
             place: Place::Hint(VirtAddr(0)),
             len_bytes,
             flags: VmaFlags::READ | VmaFlags::WRITE,
@@ -79,13 +110,32 @@ impl MapRequest {
             populate: false,
         }
     }
+
+    /// The same request, for this memory.
+    pub fn backed_by<'a>(self, backing: MapBacking<'a>) -> MapRequest<'a> {
+        let Self { backing: _, place, len_bytes, flags, sharing, populate } = self;
+        MapRequest { backing, place, len_bytes, flags, sharing, populate }
+    }
+
+    /// The access with which MAP_POPULATE makes pages present; `None` where they are there from the start.
+    fn access_to_populate(&self) -> Option<Access> {
+        let takes_memory = match self.backing {
+            MapBacking::Anonymous => self.sharing == Sharing::Private,
+            MapBacking::Object(_) => false,
+            MapBacking::Hugetlb(_) => true,
+            MapBacking::Pfn { .. } => return None,
+        };
+        let is_written = takes_memory && self.flags.contains(VmaFlags::WRITE);
+        Some(if is_written { Access::Write } else { Access::Read })
+    }
 }
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Maps anonymous memory (mmap with MAP_ANONYMOUS). Returns its first address.
+    /// Maps what the request says (mmap). Returns the first address.
     ///
-    /// Locks the range to write, and not while it populates. As in Linux it is no error if MAP_POPULATE
-    /// cannot fill every page.
+    /// Locks the range to write, and not while it populates; also while it installs the leaves of frames that
+    /// were given, and marks the entries of private memory of the reserved pool: some nanoseconds for each.
+    /// As in Linux it is no error if MAP_POPULATE cannot fill every page.
     ///
     /// # Errors
     /// In Linux's order: [`Error::Invalid`] for no length or an unaligned fixed address, [`Error::NoMemory`]
@@ -94,31 +144,31 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// [`Error::NoMemory`] where the pages cannot be committed, or for lack of memory. Nothing has changed
     /// then, but that a mapping with [`Place::Fixed`] that cannot be committed leaves what it leaves in
     /// Linux: those in its way are split at its ends; and where it was to be shared, they are unmapped.
-    pub fn map(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
-        let (guard, destination) = self.place(request)?;
-        let range = destination.range();
-        let attributes = match self.attributes_of(guard.held(), request, destination) {
-            Ok(attributes) => attributes,
-            Err(error) => return Err(self.refuse_mapping(guard, destination, request, error)),
+    ///
+    /// Of an *object*, before these: [`Error::Invalid`] where the request is for private memory, the object
+    /// is of another system, or the length reaches beyond its end.
+    ///
+    /// Of the *reserved pool*: [`Error::Invalid`] also for base pages, pages that the format does not have,
+    /// and a fixed address that is not one of a huge page; [`Error::NoMemory`] where not enough huge pages
+    /// are available, or no memory for tables or an object. With [`Place::Fixed`] the pages are unmapped
+    /// first, and stay so then.
+    ///
+    /// Of *frames that were given*: [`Error::Invalid`] also where the request is for private memory, or the
+    /// frames are not all given, or not to be encoded; [`Error::Access`] where the request, or what it lets
+    /// mprotect ask for, exceeds the rights that were given; [`Error::NoMemory`] for tables. With
+    /// [`Place::Fixed`] the pages are unmapped first, and stay so where memory lacks.
+    pub fn map(&self, request: &MapRequest<'_>) -> Result<VirtAddr, Error> {
+        let map = Map { mappings: &self.mappings, entries: &self.entries };
+        let range = match request.backing {
+            MapBacking::Anonymous => map.anonymous(request)?,
+            MapBacking::Object(pages) => map.object(request, pages)?,
+            MapBacking::Hugetlb(size) => map.hugetlb(request, size)?,
+            MapBacking::Pfn { frames, first, largest } => map.pfn(request, frames, first, largest)?,
         };
-        if attributes.flags.contains(VmaFlags::HUGE_PAGE) {
-            self.note_huge_pages();
-        }
-        if !attributes.is_anonymous() {
-            self.note_shared_huge_pages();
-        }
-        if let Err(error) = self.put(guard, destination, attributes) {
-            self.release_backing(attributes.backing, range);
-            return Err(error);
-        }
-        if request.populate {
-            let access = if attributes.flags.contains(VmaFlags::WRITE) && request.sharing == Sharing::Private
-            {
-                Access::Write
-            } else {
-                Access::Read
-            };
-            let _best_effort = self.populate(range, access);
+        if request.populate
+            && let Some(access) = request.access_to_populate()
+        {
+            let _best_effort = Populate { space: self }.run(range, access);
         }
         Ok(range.start.addr())
     }
@@ -127,71 +177,44 @@ impl<M: Machine> AddressSpace<'_, M> {
     ///
     /// # Errors
     /// As [`map`](Self::map), for errors of the address and the length.
-    pub fn choose_place(&self, request: &MapRequest) -> Result<VirtAddr, Error> {
-        let guard = self.share_all();
-        Ok(self.choose(guard.held(), request)?.range().start.addr())
+    pub fn choose_place(&self, request: &MapRequest<'_>) -> Result<VirtAddr, Error> {
+        let guard = self.mappings.share_all();
+        Ok(self.mappings.choose(guard.held(), request)?.range().start.addr())
     }
+}
 
-    /// The pages for a request, checked.
-    pub(in crate::space) fn choose(
-        &self,
-        held: Held<'_>,
-        request: &MapRequest,
-    ) -> Result<Destination, Error> {
-        let len = page_len(request.len_bytes)?;
-        self.limits(held).may_map()?;
-        if len > self.layout.areas.user.end.0 {
-            return Err(Error::NoMemory);
-        }
-        let (addr, replaces) = match request.place {
-            Place::Fixed(addr) => (addr, true),
-            Place::FixedNoReplace(addr) => (addr, false),
-            Place::Hint(addr) => return self.find_room(addr, len, request.sharing, false),
-            Place::Low(addr) => return self.find_room(addr, len, request.sharing, true),
-        };
-        if addr.0 > self.layout.areas.user.end.addr().0 - len * crate::units::PAGE_SIZE as u64 {
-            return Err(Error::NoMemory);
-        }
-        if !addr.is_page_aligned() {
-            return Err(Error::Invalid);
-        }
-        let range = VpnRange::new(addr.vpn(), addr.vpn().add(len));
-        if range.start < self.layout.areas.user.start {
-            return Err(Error::NotPermitted);
-        }
-        match self.first_in(held, range) {
-            None => Ok(Destination::Free(range)),
-            Some(_) if replaces => Ok(Destination::Taken(range)),
-            Some(_) => Err(Error::Exists),
-        }
-    }
+/// Putting a mapping into a space.
+pub(super) struct Map<'a, 'v, M: Machine> {
+    pub mappings: &'a Mappings<'v, M>,
+    pub entries: &'a Entries<'v, M>,
+}
 
-    /// Pages for a mapping that may go anywhere.
-    fn find_room(&self, wish: VirtAddr, len: u64, sharing: Sharing, low: bool) -> Result<Destination, Error> {
-        let areas = &self.layout.areas;
-        let hint = areas.hint(wish);
-        let request = if low { areas.low(hint, len) } else { areas.anywhere(hint, len) };
-        let request = match sharing {
-            Sharing::Private => request.for_private_anonymous(),
-            Sharing::Shared => request,
+impl<M: Machine> Map<'_, '_, M> {
+    fn anonymous(&self, request: &MapRequest<'_>) -> Result<VpnRange, Error> {
+        let (guard, destination) = self.mappings.place(request)?;
+        let range = destination.range();
+        let attributes = match self.attributes_of(guard.held(), request, destination) {
+            Ok(attributes) => attributes,
+            Err(error) => return Err(self.refuse_mapping(guard, destination, request, error)),
         };
-        let reading = self.vm.rcu.read();
-        let gaps = TreeGaps(&self.vmas, &reading);
-        let start = match sharing {
-            Sharing::Shared if self.vm.shared_huge.is_ever() => {
-                place_preferring(&gaps, &request, PageSize::Huge)
-            }
-            _ => place(&gaps, &request),
-        };
-        let start = start.ok_or(Error::NoMemory)?;
-        Ok(Destination::Free(VpnRange::new(start, start.add(len))))
+        if attributes.flags.contains(VmaFlags::HUGE_PAGE) {
+            self.entries.note_huge_pages();
+        }
+        if !attributes.is_anonymous() {
+            self.entries.note_shared_huge_pages();
+        }
+        if let Err(error) = self.put(guard, destination, attributes) {
+            self.mappings.release_backing(attributes.backing, range);
+            return Err(error);
+        }
+        Ok(range)
     }
 
     /// The attributes of the new mapping, its memory committed, its object created.
     fn attributes_of(
         &self,
         held: Held<'_>,
-        request: &MapRequest,
+        request: &MapRequest<'_>,
         destination: Destination,
     ) -> Result<VmaAttributes, Error> {
         let range = destination.range();
@@ -203,19 +226,20 @@ impl<M: Machine> AddressSpace<'_, M> {
                     let committed = if destination == Destination::Free(range) {
                         0
                     } else {
-                        self.committed_in(held, range)
+                        self.mappings.committed_in(held, range)
                     };
-                    self.limits(held).commit(range.len() - committed)?;
+                    self.mappings.limits(held).commit(range.len() - committed)?;
                 }
                 Ok(attributes)
             }
             Sharing::Shared => {
                 let flags = VmaFlags::new_shared(request.flags);
                 if !flags.contains(VmaFlags::NORESERVE) {
-                    self.limits(held).commit(range.len())?;
+                    self.mappings.limits(held).commit(range.len())?;
                 }
-                let create = || self.vm.create_object(range.len());
-                let object = self.vm.or_reclaim(create).ok_or(Error::NoMemory)?;
+                let vm = self.mappings.vm;
+                let create = || vm.create_object(range.len(), range.len());
+                let object = vm.or_reclaim(create).ok_or(Error::NoMemory)?;
                 Ok(VmaAttributes::backed(range, flags, Backing::Object(object), 0))
             }
         }
@@ -229,22 +253,25 @@ impl<M: Machine> AddressSpace<'_, M> {
         &self,
         guard: RangeGuard<'_, M>,
         destination: Destination,
-        request: &MapRequest,
+        request: &MapRequest<'_>,
         error: Error,
     ) -> Error {
         let Destination::Taken(range) = destination else { return error };
         let left = match request.sharing {
-            Sharing::Private => self.split_mappings(&guard, range),
+            Sharing::Private => self.mappings.split_mappings(&guard, range),
             // There may have been no memory for an object instead.
-            Sharing::Shared if self.limits(guard.held()).commit(range.len()).is_ok() => Ok(()),
-            Sharing::Shared => self.unmap_range(guard, range).map(drop),
+            Sharing::Shared if self.mappings.limits(guard.held()).commit(range.len()).is_ok() => Ok(()),
+            Sharing::Shared => {
+                let Self { mappings, entries } = *self;
+                Unmap { mappings, entries }.run(guard, range).map(drop)
+            }
         };
         left.err().unwrap_or(error)
     }
 
     /// Puts a mapping into the index, over mappings in its range, joined with the neighbours it agrees with.
     /// Unlocks the range.
-    pub(in crate::space) fn put(
+    pub(super) fn put(
         &self,
         guard: RangeGuard<'_, M>,
         destination: Destination,
@@ -253,7 +280,7 @@ impl<M: Machine> AddressSpace<'_, M> {
         if let Destination::Taken(_) = destination {
             return self.put_over(guard, new);
         }
-        let edit = VmaEdit::new(self, &guard);
+        let edit = VmaEdit::new(self.mappings, &guard);
         let next = edit.at(new.range.end);
         let merged = merge(edit.ending_at(new.range.start), new, next);
         edit.replace(
@@ -265,12 +292,12 @@ impl<M: Machine> AddressSpace<'_, M> {
 
     /// P3: busy while the entries of the replaced mappings are cleared.
     fn put_over(&self, guard: RangeGuard<'_, M>, new: VmaAttributes) -> Result<(), Error> {
-        let edit = VmaEdit::new(self, &guard);
+        let edit = VmaEdit::new(self.mappings, &guard);
         let (first, last) = (edit.at(new.range.start), edit.at(Vpn(new.range.end.0 - 1)));
         // As in Linux only a hole in the middle of one mapping counts as a split.
         let is_hole = |vma: VmaAttributes| vma.range.start < new.range.start && new.range.end < vma.range.end;
         if first.is_some_and(is_hole) && !mutant!("map.split-uncounted") {
-            self.limits(guard.held()).may_split()?;
+            self.mappings.limits(guard.held()).may_split()?;
         }
         if [first, last].iter().flatten().any(|vma| !vma.may_be_cut(new.range)) {
             return Err(Error::Invalid);
@@ -289,21 +316,16 @@ impl<M: Machine> AddressSpace<'_, M> {
         let covered = pieces.iter().flatten().fold(merged.attributes.range, |hull, (attributes, _)| {
             VpnRange::new(hull.start.min(attributes.range.start), hull.end.max(attributes.range.end))
         });
-        let splits = self.reserve_splits(guard.held(), new.range)?;
+        let Self { mappings, entries } = *self;
+        let splits = Split::new(entries).reserve(guard.held(), new.range)?;
         edit.replace(covered, &pieces, new.range)?;
-        let guard = self.published(guard, new.range);
-        self.split_ends(&guard, new.range, splits);
-        self.zap_replaced(&guard, new.range, [prev, next]);
-        self.make_live(&guard, new.range.start);
+        let guard = mappings.published(entries, guard, new.range);
+        Split::new(entries).ends(&guard, new.range, splits);
+        // Tables go too: the first touch finds none where it could have a huge page.
+        let hole = mappings.hole_around(&guard, new.range, [prev, next]);
+        let hole = hole.filter(|_| !mutant!("map.tables-kept"));
+        Zap::of_unmapped(entries).run_published(&guard, new.range, hole);
+        mappings.make_live(&guard, new.range.start);
         Ok(())
-    }
-}
-
-/// Bytes to pages, as Linux rounds a length: zero is invalid, and one that rounds up to nothing is too much.
-fn page_len(len_bytes: u64) -> Result<u64, Error> {
-    let mask = crate::units::PAGE_SIZE as u64 - 1;
-    match len_bytes {
-        0 => Err(Error::Invalid),
-        _ => len_bytes.checked_add(mask).map(|bytes| bytes >> 12).ok_or(Error::NoMemory),
     }
 }

@@ -9,34 +9,28 @@
 //! gives rights back that mprotect took, as for any page. The entries own nothing; what the frames hold is
 //! up to who gave them. As in Linux such a mapping is not merged with others, and MADV_DONTNEED refuses it.
 
+use super::map::Map;
+use super::place::Destination;
 use crate::frame::Priority;
 use crate::machine::Machine;
-use crate::space::edit::VmaEdit;
-use crate::space::{AddressSpace, Counter, Destination, Error, MapRequest, Place, RangeGuard, Sharing};
-use crate::sync::{NoProgress, Progress, Retry};
+use crate::space::edit::entries::Entries;
+use crate::space::edit::{VmaEdit, Zap};
+use crate::space::{Counter, Error, MapRequest, Place, RangeGuard, Sharing};
 use crate::table::{GivenFrames, LeafBits, check_frames, install_given};
-use crate::units::{PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, VirtAddr, Vpn, VpnRange};
+use crate::units::{PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
 use crate::vma::{Backing, PfnBacking, VmaAttributes, VmaFlags, VmaState};
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Maps frames that were given, from `first` on, by leaves of at most the size `largest`. Returns the
-    /// first address. Where the request leaves the place open, it is chosen so that leaves of that size fit.
-    ///
-    /// Locks the range to write, and the whole of it while the leaves are installed: a leaf takes a few
-    /// nanoseconds. A fork maps the frames in the child too.
-    ///
-    /// # Errors
-    /// As [`map`](Self::map); and [`Error::Invalid`] where the request is for private memory, or the frames
-    /// are not all given, or not to be encoded; [`Error::Access`] where the request, or what it lets mprotect
-    /// ask for, exceeds the rights that were given; [`Error::NoMemory`] for tables. With [`Place::Fixed`] the
-    /// pages are unmapped first, and stay so where memory lacks.
-    pub fn map_given(
+impl<'a, M: Machine> Map<'a, '_, M> {
+    /// Maps frames that were given, from `first` on, by leaves of at most the size `largest`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn pfn(
         &self,
-        request: &MapRequest,
+        request: &MapRequest<'_>,
         given: &GivenFrames,
         first: Pfn,
         largest: PageSize,
-    ) -> Result<crate::units::VirtAddr, Error> {
+    ) -> Result<VpnRange, Error> {
         let flags = given_flags(request, given)?;
         // Before anything is unmapped: a request that cannot be met changes nothing.
         let len = request.len_bytes.div_ceil(PAGE_SIZE as u64);
@@ -48,91 +42,51 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let (guard, range) = self.place_given(request, first, largest)?;
         let backing = Backing::Pfn(PfnBacking { cache: given.cache(), largest });
         let vma = VmaAttributes::backed(range, flags, backing, first.0);
-        self.entries.note_huge_leaves();
-        let mut result = self.install_leaves(&vma);
+        let Self { mappings, entries } = *self;
+        entries.note_huge_leaves();
+        let mut result = entries.install_leaves(&vma);
         if result.is_ok() {
             let alone = [Some((vma, VmaState::Live))];
-            result = VmaEdit::new(self, &guard).replace(range, &alone, VpnRange::default());
+            result = VmaEdit::new(mappings, &guard).replace(range, &alone, VpnRange::default());
         }
         if result.is_err() && !mutant!("map-given.refused-left-mapped") {
-            let guard = self.published(guard, range);
-            self.zap_and_free_tables(&guard, range, [None; 2]);
+            let guard = mappings.published(entries, guard, range);
+            let hole = mappings.hole_around(&guard, range, [None; 2]);
+            Zap::of_unmapped(entries).run_published(&guard, range, hole);
         }
-        result.map(|()| range.start.addr())
-    }
-
-    /// Fills the pages of a mapping of given frames, which holds no entry yet. What was installed before an
-    /// error stays.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
-    pub(in crate::space) fn install_leaves(&self, vma: &VmaAttributes) -> Result<(), Error> {
-        let Some((PfnBacking { cache, largest }, first)) = vma.pfn_mapping() else { return Ok(()) };
-        let rights = vma.rights();
-        let shown = if rights.contains(Rights::READ) { rights } else { Rights::empty() };
-        let bits = LeafBits { cache, ..LeafBits::new(shown).used(rights.contains(Rights::WRITE)) };
-        let mut mapped = VpnRange { start: vma.range.start, end: vma.range.start };
-        let vm = self.vm;
-        install_given(&self.entries.table, vma.range, first, (bits, largest), &mut mapped, || {
-            vm.count(Counter::TableAlloc);
-            vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal))
-        })
-        .map_err(|_| Error::NoMemory)
-    }
-
-    /// Unmaps what lies where the request wants its pages, and locks them to write: nothing is mapped there.
-    pub(super) fn place_in_hole(
-        &self,
-        addr: VirtAddr,
-        request: &MapRequest,
-    ) -> Result<(RangeGuard<'_, M>, Destination), Error> {
-        let place = Place::FixedNoReplace(addr);
-        let mut retry = Retry::new("place-in-hole");
-        loop {
-            match self.place(&MapRequest { place, ..*request }) {
-                Err(Error::Exists) => {}
-                placed if !retry.is_withheld() => return placed,
-                _ => {}
-            }
-            // Again, should another thread map something there in between.
-            let range = VpnRange::from_bytes(addr, request.len_bytes).ok_or(Error::Invalid)?;
-            let is_any_mapped = self.first_in_racy(range).is_some();
-            self.unmap(addr, request.len_bytes)?;
-            let progress = if is_any_mapped { Progress::Observed } else { Progress::None };
-            retry.again::<M::Cpu>(progress).map_err(|NoProgress| Error::NoMemory)?;
-        }
+        result.map(|()| range)
     }
 
     /// Chooses pages and locks them to write; nothing is mapped there.
     fn place_given(
         &self,
-        request: &MapRequest,
+        request: &MapRequest<'_>,
         first: Pfn,
         largest: PageSize,
-    ) -> Result<(RangeGuard<'_, M>, VpnRange), Error> {
+    ) -> Result<(RangeGuard<'a, M>, VpnRange), Error> {
         let free = |(guard, destination): (_, Destination)| (guard, destination.range());
         match request.place {
-            Place::Fixed(addr) => self.place_in_hole(addr, request).map(free),
-            Place::FixedNoReplace(_) => self.place(request).map(free),
-            Place::Hint(_) | Place::Low(_) => {
-                self.place_aligned(request, first, largest).or_else(|_| self.place(request).map(free))
-            }
+            Place::Fixed(addr) => self.mappings.place_in_hole(self.entries, addr, request).map(free),
+            Place::FixedNoReplace(_) => self.mappings.place(request).map(free),
+            Place::Hint(_) | Place::Low(_) => self
+                .place_as_frames(request, first, largest)
+                .or_else(|_| self.mappings.place(request).map(free)),
         }
     }
 
-    /// As [`place`](Self::place), at an address that lies as the frame does in a leaf of the largest size
-    /// that fits in.
-    fn place_aligned(
+    /// As [`Mappings::place`](crate::space::edit::Mappings::place), at an address that lies as the frame does
+    /// in a leaf of the largest size that fits in.
+    fn place_as_frames(
         &self,
-        request: &MapRequest,
+        request: &MapRequest<'_>,
         first: Pfn,
         largest: PageSize,
-    ) -> Result<(RangeGuard<'_, M>, VpnRange), Error> {
+    ) -> Result<(RangeGuard<'a, M>, VpnRange), Error> {
         let fits = |size: &PageSize| *size <= largest && size.bytes() <= request.len_bytes;
         let size = [PageSize::Giant, PageSize::Huge].into_iter().find(fits).unwrap_or(PageSize::Base);
         let len_bytes = request.len_bytes.checked_add(size.bytes()).ok_or(Error::NoMemory)?;
         let padding = if size == PageSize::Base { request.len_bytes } else { len_bytes };
-        let (guard, destination) = self.place(&MapRequest { len_bytes: padding, ..*request })?;
+        let (guard, destination) = self.mappings.place(&MapRequest { len_bytes: padding, ..*request })?;
         let wide = destination.range();
         let shift = first.0.wrapping_sub(wide.start.0) & (size.pages() - 1);
         let len = wide.len() - if size == PageSize::Base { 0 } else { size.pages() };
@@ -142,8 +96,29 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     }
 }
 
+impl<M: Machine> Entries<'_, M> {
+    /// Fills the pages of a mapping of given frames, which holds no entry yet. What was installed before an
+    /// error stays.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(super) fn install_leaves(&self, vma: &VmaAttributes) -> Result<(), Error> {
+        let Some((PfnBacking { cache, largest }, first)) = vma.pfn_mapping() else { return Ok(()) };
+        let rights = vma.rights();
+        let shown = if rights.contains(Rights::READ) { rights } else { Rights::empty() };
+        let bits = LeafBits { cache, ..LeafBits::new(shown).used(rights.contains(Rights::WRITE)) };
+        let mut mapped = VpnRange { start: vma.range.start, end: vma.range.start };
+        let vm = self.vm;
+        install_given(&self.table, vma.range, first, (bits, largest), &mut mapped, || {
+            vm.count(Counter::TableAlloc);
+            vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal))
+        })
+        .map_err(|_| Error::NoMemory)
+    }
+}
+
 /// The flags of the mapping: mprotect may ask for what was given.
-fn given_flags(request: &MapRequest, given: &GivenFrames) -> Result<VmaFlags, Error> {
+fn given_flags(request: &MapRequest<'_>, given: &GivenFrames) -> Result<VmaFlags, Error> {
     if request.sharing != Sharing::Shared {
         return Err(Error::Invalid);
     }

@@ -8,9 +8,9 @@
 //! As in Linux the mappings before one that may not be split have changed then.
 
 use crate::machine::{Entry, Machine};
-use crate::space::Error;
-use crate::space::edit::VmaEdit;
-use crate::space::{AddressSpace, Held};
+use crate::space::edit::entries::Entries;
+use crate::space::edit::{Mappings, VmaEdit};
+use crate::space::{AddressSpace, Error, Held};
 use crate::table::{SlotRun, sweep};
 use crate::units::{NodeMask, VirtAddr, Vpn, VpnRange};
 use crate::vma::{Policy, PolicyRequest, VmaAttributes, change_policy};
@@ -48,23 +48,36 @@ impl<M: Machine> AddressSpace<'_, M> {
         misplaced: Misplaced,
     ) -> Result<(), Error> {
         let Some(range) = range_of(addr, len_bytes)? else { return Ok(()) };
-        let populated = self.vm.populated_nodes();
+        SetPolicy { mappings: &self.mappings, entries: &self.entries }.run(range, request, misplaced)
+    }
+}
+
+/// Giving the pages of a range a memory policy.
+struct SetPolicy<'a, 'v, M: Machine> {
+    mappings: &'a Mappings<'v, M>,
+    entries: &'a Entries<'v, M>,
+}
+
+impl<M: Machine> SetPolicy<'_, '_, M> {
+    fn run(self, range: VpnRange, request: PolicyRequest, misplaced: Misplaced) -> Result<(), Error> {
+        let mappings = self.mappings;
+        let populated = mappings.vm.populated_nodes();
         let policy = request.resolve(populated).ok_or(Error::Invalid)?;
-        let guard = self.write(range);
+        let guard = mappings.write(range);
         let is_refused =
             |part| misplaced == Misplaced::Refuse && self.is_misplaced(guard.held(), part, request.nodes);
         self.check_parts(guard.held(), range, policy, is_refused)?;
-        let reserve = match self.reserve_for(guard.held(), range)? {
+        let reserve = match mappings.reserve_for(guard.held(), range)? {
             Some(_) if mutant!("mbind.reserve-skipped") => None,
             reserve => reserve,
         };
-        let set = self.each_part_in(guard.held(), range, |part, _| {
-            let edit = VmaEdit::new(self, &guard);
+        let set = mappings.each_part_in(guard.held(), range, |part, _| {
+            let edit = VmaEdit::new(mappings, &guard);
             let Some(vma) = edit.at(part.start) else { return Ok(()) };
             let [prev, next] = edit.neighbours(&vma, part);
             let decided = change_policy(prev, &vma, next, part, policy);
-            self.apply_change(edit, &decided, [prev, Some(vma), next], reserve.as_ref())?;
-            reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
+            mappings.apply_change(edit, &decided, [prev, Some(vma), next], reserve.as_ref())?;
+            reserve.iter().for_each(|reserve| mappings.vm.top_up(reserve));
             Ok(())
         });
         let _has_no_holes = set?;
@@ -85,7 +98,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     ) -> Result<(), Error> {
         let may_have_holes = policy.is_default();
         let mut rest = range;
-        while let Some(vma) = self.first_in(held, rest) {
+        while let Some(vma) = self.mappings.first_in(held, rest) {
             let part = rest.intersect(vma.range);
             let after = VpnRange::new(part.end, range.end);
             let ends_early = !after.is_empty() && self.at(held, after.start).is_none();
@@ -102,13 +115,13 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     fn at(&self, held: Held<'_>, page: Vpn) -> Option<VmaAttributes> {
-        self.first_in(held, VpnRange::new(page, page.add(1)))
+        self.mappings.first_in(held, VpnRange::new(page, page.add(1)))
     }
 
     /// Whether an entry of the range maps a frame of memory that is on none of the nodes.
     fn is_misplaced(&self, held: Held<'_>, range: VpnRange, nodes: u64) -> bool {
-        held.assert_covers(self, range);
-        let (memory, nodes) = (self.vm.memory(), NodeMask::from_bits(nodes));
+        held.assert_covers(self.entries.id(), range);
+        let (memory, nodes) = (self.entries.vm.memory(), NodeMask::from_bits(nodes));
         let mut found = false;
         sweep(&self.entries.table, range, |mut run: SlotRun<'_, '_, M>| {
             run.each_used(|table, slot, _| {

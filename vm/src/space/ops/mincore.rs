@@ -1,9 +1,10 @@
 //! mincore: which pages are present.
 
 use crate::machine::{Entry, Machine, Marker};
-use crate::space::AddressSpace;
-use crate::space::Error;
+use crate::space::edit::Mappings;
+use crate::space::edit::entries::Entries;
 use crate::space::retry::PageRetry;
+use crate::space::{AddressSpace, Error};
 use crate::sync::Progress;
 use crate::table::walk;
 use crate::units::{Level, Pfn, VirtAddr, Vpn, VpnRange};
@@ -32,14 +33,15 @@ impl<M: Machine> AddressSpace<'_, M> {
             return Err(Error::Invalid);
         }
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::NoMemory)?;
-        if range.end > self.layout.areas.user.end {
+        if range.end > self.mappings.layout.areas.user.end {
             return Err(Error::NoMemory);
         }
+        let mincore = Mincore { mappings: &self.mappings, entries: &self.entries };
         let mut rest = range;
         while !rest.is_empty() {
             let part = VpnRange::new(rest.start, rest.end.min(rest.start.add(PART)));
             let mut resident = Residency::default();
-            let end = self.look_at(part, &mut resident);
+            let end = mincore.look_at(part, &mut resident);
             for nth in 0..end.0 - part.start.0 {
                 let bit = resident[(nth / 64) as usize] >> (nth % 64) & 1;
                 visit(part.start.add(nth), bit == 1);
@@ -51,15 +53,23 @@ impl<M: Machine> AddressSpace<'_, M> {
         }
         Ok(())
     }
+}
 
+/// Looking at which pages are resident.
+pub(in crate::space) struct Mincore<'a, 'v, M: Machine> {
+    pub mappings: &'a Mappings<'v, M>,
+    pub entries: &'a Entries<'v, M>,
+}
+
+impl<M: Machine> Mincore<'_, '_, M> {
     /// Notes which pages of a part of a range are resident, up to a hole. Returns the first page that was not
     /// looked at.
     fn look_at(&self, part: VpnRange, resident: &mut Residency) -> Vpn {
-        let guard = self.share_live(part);
+        let guard = self.mappings.share_live(self.entries, part);
         let mut page = part.start;
         while page < part.end {
-            let Some(vma) = self.first_in(guard.held(), VpnRange::new(page, page.add(1))) else {
-                self.unlock_after_flush(guard, part);
+            let Some(vma) = self.mappings.first_in(guard.held(), VpnRange::new(page, page.add(1))) else {
+                self.mappings.unlock_after_flush(self.entries, guard, part);
                 break;
             };
             let end = vma.range.end.min(part.end);
@@ -73,9 +83,9 @@ impl<M: Machine> AddressSpace<'_, M> {
         page
     }
 
-    /// The frame that a page of a mapping has: its own, the zero page, or its object's.
-    pub(in crate::space) fn frame_behind(&self, vma: &VmaAttributes, page: Vpn) -> Option<Pfn> {
-        let vm = self.vm;
+    /// The frame of a page of a mapping.
+    pub fn frame_behind(&self, vma: &VmaAttributes, page: Vpn) -> Option<Pfn> {
+        let vm = self.entries.vm;
         let mut retry = PageRetry::new("mincore");
         loop {
             let reading = vm.rcu.read();
@@ -102,7 +112,7 @@ impl<M: Machine> AddressSpace<'_, M> {
             }
             drop(reading);
             // A marker at which no call is working: no frame.
-            retry.again_at((&self.entries, &self.vmas), page, Progress::None).ok()?;
+            retry.again_at((self.entries, &self.mappings.vmas), page, Progress::None).ok()?;
         }
     }
 }

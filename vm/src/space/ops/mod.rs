@@ -2,8 +2,9 @@
 //!
 //! | file | call | holds |
 //! |---|---|---|
-//! | `map` | mmap of anonymous memory | its range, to write |
-//! | `map_shared` | mmap of another mapping's shared memory | its range to read; then its own to write |
+//! | `map` | mmap: what a request maps; anonymous memory | its range, to write |
+//! | `place` | where a mapping goes | all of the space to write, then what is chosen |
+//! | `map_object` | mmap of an object that a handle keeps | its range, to write |
 //! | `map_given` | mmap of given frames: device memory, guest memory | its range, to write |
 //! | `map_pool` | mmap of the reserved pool: MAP_HUGETLB | its range, to write |
 //! | `unmap` | munmap | its range, to write |
@@ -31,11 +32,12 @@ mod fork_pinned;
 mod madvise;
 mod map;
 mod map_given;
+mod map_object;
 mod map_pool;
-mod map_shared;
 mod mbind;
 mod mincore;
 mod parallel;
+mod place;
 mod populate;
 mod protect;
 mod scan;
@@ -46,7 +48,8 @@ mod unmap;
 
 pub use collapse::Collapsed;
 pub use madvise::Advice;
-pub(in crate::space) use map::Destination;
-pub use map::{MapRequest, Place, Sharing};
+pub use map::{MapBacking, MapRequest, Place, Sharing};
 pub use mbind::Misplaced;
+pub(in crate::space) use mincore::Mincore;
+pub(in crate::space) use place::page_len;
 pub use scan::ScanStep;

@@ -8,15 +8,15 @@
 //! the new ones, as a fault that speculates always could.
 
 use crate::machine::{Leaf, Machine};
-use crate::space::Error;
-use crate::space::edit::{PublishedGuard, SplitReserve, VmaEdit};
+use crate::space::edit::entries::Entries;
+use crate::space::edit::{Mappings, PublishedGuard, Split, SplitReserve, VmaEdit};
 use crate::space::vm::Reserve;
-use crate::space::{AddressSpace, RangeGuard};
+use crate::space::{AddressSpace, Error, RangeGuard};
 use crate::table::LeafBits;
 use crate::units::{Rights, VirtAddr, Vpn, VpnRange};
 use crate::vma::{Charge, VmaFlags, protect};
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
+impl<M: Machine> AddressSpace<'_, M> {
     /// Gives every page of the range the rights `access` (READ, WRITE, EXECUTE). When it returns, no CPU uses
     /// rights that were taken away.
     ///
@@ -35,23 +35,37 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         }
         let range = VpnRange::from_bytes(addr, len_bytes).filter(|range| !range.is_empty());
         let range = range.ok_or(Error::NoMemory)?;
-        let guard = self.write(range);
-        let reserve = self.reserve_for(guard.held(), range)?;
-        let mut splits = self.reserve_splits(guard.held(), range)?;
+        Protect { mappings: &self.mappings, entries: &self.entries }.run(range, access)
+    }
+}
+
+/// Changing the rights of a range.
+struct Protect<'a, 'v, M: Machine> {
+    mappings: &'a Mappings<'v, M>,
+    entries: &'a Entries<'v, M>,
+}
+
+impl<'v, M: Machine> Protect<'_, 'v, M> {
+    /// Gives the mappings of the range the rights, and then their entries: those of the mappings that have
+    /// changed also where a later one has not.
+    fn run(self, range: VpnRange, access: VmaFlags) -> Result<(), Error> {
+        let Self { mappings, entries } = self;
+        let guard = mappings.write(range);
+        let reserve = mappings.reserve_for(guard.held(), range)?;
+        let mut splits = Split::new(entries).reserve(guard.held(), range)?;
         let mut rest = range;
         let mut result = Ok(());
         while !rest.is_empty() && result.is_ok() {
-            match self.protect_one(&guard, rest, access, reserve.as_ref(), splits.as_mut()) {
+            match self.one(&guard, rest, access, reserve.as_ref(), splits.as_mut()) {
                 Ok(end) => rest.start = end,
                 Err(error) => result = Err(error),
             }
-            reserve.iter().for_each(|reserve| self.vm.top_up(reserve));
+            reserve.iter().for_each(|reserve| mappings.vm.top_up(reserve));
         }
-        // Those of the mappings that have changed, also where a later one has not.
         let changed = VpnRange::new(range.start, rest.start);
         if !changed.is_empty() {
-            let guard = self.published(guard, changed);
-            self.split_ends(&guard, changed, splits);
+            let guard = mappings.published(entries, guard, changed);
+            Split::new(entries).ends(&guard, changed, splits);
             self.set_rights(&guard, changed, access.rights());
         }
         result
@@ -59,7 +73,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     /// Changes the first mapping of the range, which must begin in it; not its entries. Returns where it
     /// ends.
-    fn protect_one(
+    fn one(
         &self,
         guard: &RangeGuard<'_, M>,
         range: VpnRange,
@@ -67,24 +81,24 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         reserve: Option<&Reserve<'_, 'v, M>>,
         splits: Option<&mut SplitReserve<'v, M>>,
     ) -> Result<Vpn, Error> {
-        let edit = VmaEdit::new(self, guard);
+        let edit = VmaEdit::new(self.mappings, guard);
         let vma = edit.at(range.start).ok_or(Error::NoMemory)?;
         let part = range.intersect(vma.range);
         let [prev, next] = edit.neighbours(&vma, part);
         let refused = if mutant!("protect.wrong-errno") { Error::NoMemory } else { Error::Access };
         let decided = protect(prev, &vma, next, part, access).ok_or(refused)?;
         if let Charge::More(pages) = decided.charge {
-            self.limits(guard.held()).commit(pages)?;
+            self.mappings.limits(guard.held()).commit(pages)?;
         }
-        self.move_end(splits, part.end)?;
-        self.apply_change(edit, &decided.change, [prev, Some(vma), next], reserve)?;
+        Split::new(self.entries).move_end(splits, part.end)?;
+        self.mappings.apply_change(edit, &decided.change, [prev, Some(vma), next], reserve)?;
         Ok(part.end)
     }
 
     /// Gives the leaves of the range at most `rights`. The right to write comes back by a fault, which may
     /// have to do more than set a bit.
     fn set_rights(&self, guard: &PublishedGuard<'_, M>, range: VpnRange, rights: Rights) {
-        self.edit_pending_entries(guard, range, |table, slot, page, gather| {
+        self.entries.edit_pending(guard, range, |table, slot, page, gather| {
             if let Some((old, true)) = table.adjust_as_given(slot, |leaf| with_rights(leaf, rights))
                 && !rights.contains(old.rights)
                 && !mutant!("protect.flush-skipped")

@@ -32,10 +32,11 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// end of the space. Takes no lock but to collapse.
     pub fn scan_to_collapse(&self, page: Vpn, most: u32, limits: &CollapseLimits) -> ScanStep {
         let end = self.layout().areas.user.end;
+        let collapser = self.collapser(Requester::Scanner, limits);
         let mut step = ScanStep { next: page, looked_at: 0, collapsed: None, refused: None };
         while step.looked_at < most {
             let rest = VpnRange::new(step.next.min(end), end);
-            let Some(vma) = self.first_in_racy(rest) else {
+            let Some(vma) = self.mappings.first_in_racy(rest) else {
                 step.next = Vpn(0);
                 break;
             };
@@ -43,7 +44,7 @@ impl<M: Machine> AddressSpace<'_, M> {
             let size = Order::HUGE.frames();
             let start = Vpn(step.next.max(vma.range.start).0.next_multiple_of(size));
             step.next = start.add(size).min(vma.range.end);
-            match self.collapse_region_of(&vma, start, Requester::Scanner, limits) {
+            match collapser.region(&vma, start) {
                 Ok(Collapsed::Copied) => {
                     (step.collapsed, step.refused) = (Some(start), None);
                     break;

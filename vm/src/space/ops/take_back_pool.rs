@@ -15,10 +15,12 @@
 
 use crate::frame::{FrameRef, PoolTake, TakingBack};
 use crate::machine::{Entry, Machine, Marker};
+use crate::space::edit::Mappings;
+use crate::space::edit::entries::Entries;
 use crate::space::rmap::Visited;
 use crate::space::{AddressSpace, RmapError, SpaceId, Spaces};
 use crate::table::{LockedTable, walk};
-use crate::units::{PageSize, VirtAddr, Vpn};
+use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
 use crate::vma::pages_of;
 use core::ops::{ControlFlow, Deref};
 
@@ -59,7 +61,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         S: Deref<Target = AddressSpace<'v, M>>,
     {
         // Dropped in the order from the last to the first.
-        let (taking, frame, size) = match self.owned_pool_page(addr.vpn()) {
+        let owner = PoolOwner { mappings: &self.mappings, entries: &self.entries };
+        let (taking, frame, size) = match owner.page(addr.vpn()) {
             PageToTake::Nothing(is_worth_a_try) => return Ok(is_worth_a_try),
             PageToTake::Shared(taking, frame, size) => (taking, frame, size),
         };
@@ -95,36 +98,44 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             Err(error) => Err(error),
         }
     }
+}
 
+/// A space, as the one that had pages of the pool set aside.
+struct PoolOwner<'a, 'v, M: Machine> {
+    mappings: &'a Mappings<'v, M>,
+    entries: &'a Entries<'v, M>,
+}
+
+impl<'v, M: Machine> PoolOwner<'_, 'v, M> {
     /// What is to be done for the page.
-    fn owned_pool_page(&self, page: Vpn) -> PageToTake<'v, M> {
-        let guard = self.faults().share_page(page, false);
-        let reading = self.vm.rcu.read();
-        let vma = self.vmas.find(&reading, page);
+    fn page(&self, page: Vpn) -> PageToTake<'v, M> {
+        let vm = self.entries.vm;
+        let guard = self.mappings.share(VpnRange::new(page, page.add(1)));
+        let reading = vm.rcu.read();
+        let vma = self.mappings.vmas.find(&reading, page);
         let pool = vma.and_then(|vma| vma.attributes().private_hugetlb());
         drop(reading);
         let is_owner = pool.is_some_and(|pool| pool.reserves || mutant!("pool.taken-by-a-child"));
         let Some(pool) = pool.filter(|_| is_owner) else { return PageToTake::Nothing(false) };
-        let taking = TakingBack::begin(&self.vm.memory, pool.size);
+        let taking = TakingBack::begin(&vm.memory, pool.size);
         let shared = taking.and_then(|taking| Some((taking, self.entries.shared_hugetlb_page(page)?)));
         drop(guard);
         match shared {
             Some((taking, frame)) => PageToTake::Shared(taking, frame, pool.size),
-            None => PageToTake::Nothing(self.may_get_pool_page(page, pool.size)),
+            None => PageToTake::Nothing(self.may_get(page, pool.size)),
         }
     }
 
     /// Whether a store to a page that is not shared may find one: a page is there, or the pool has one for
     /// it.
-    fn may_get_pool_page(&self, page: Vpn, size: PageSize) -> bool {
-        let reading = self.vm.rcu.read();
+    fn may_get(&self, page: Vpn, size: PageSize) -> bool {
+        let vm = self.entries.vm;
+        let reading = vm.rcu.read();
         let found = walk(&self.entries.table, page, size.level(), &reading);
         let entry = found.table.lock().map(|table| table.entry(found.slot));
         match entry {
-            Some(Entry::Marker(Marker::Reserved)) => {
-                self.vm.memory.may_take_from_pool(size, PoolTake::Reserved)
-            }
-            Some(Entry::Absent) => self.vm.memory.may_take_from_pool(size, PoolTake::Available),
+            Some(Entry::Marker(Marker::Reserved)) => vm.memory.may_take_from_pool(size, PoolTake::Reserved),
+            Some(Entry::Absent) => vm.memory.may_take_from_pool(size, PoolTake::Available),
             _ => true,
         }
     }

@@ -9,9 +9,9 @@
 //! Faults elsewhere speculate meanwhile.
 
 use crate::machine::Machine;
-use crate::space::Error;
-use crate::space::edit::{PublishedGuard, VmaEdit};
-use crate::space::{AddressSpace, RangeGuard};
+use crate::space::edit::entries::Entries;
+use crate::space::edit::{Mappings, PublishedGuard, Split, VmaEdit, Zap};
+use crate::space::{AddressSpace, Error, RangeGuard};
 use crate::units::{VirtAddr, Vpn, VpnRange};
 use crate::vma::{VmaState, cut};
 
@@ -25,28 +25,35 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// has changed.
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
         let unaligned = if mutant!("unmap.wrong-errno") { Error::NoMemory } else { Error::Invalid };
-        let range = self.user_range(addr, len_bytes).ok_or(unaligned)?;
-        self.unmap_range(self.write(range), range).map(drop)
+        let range = self.mappings.layout.user_range(addr, len_bytes).ok_or(unaligned)?;
+        let unmap = Unmap { mappings: &self.mappings, entries: &self.entries };
+        unmap.run(self.mappings.write(range), range).map(drop)
     }
+}
 
-    /// The whole pages of a range that must lie in user space.
-    fn user_range(&self, addr: VirtAddr, len_bytes: u64) -> Option<VpnRange> {
-        let range = VpnRange::from_bytes(addr, len_bytes)?;
-        (!range.is_empty() && range.end <= self.layout.areas.user.end).then_some(range)
-    }
+/// Removing the mappings of a range, and all that its entries map.
+pub(in crate::space) struct Unmap<'a, 'v, M: Machine> {
+    pub mappings: &'a Mappings<'v, M>,
+    pub entries: &'a Entries<'v, M>,
+}
 
+impl<'a, M: Machine> Unmap<'a, '_, M> {
     /// Unmaps the pages of the range. `Ok` with the guard that keeps other writers out until the caller drops
     /// it; `None` where nothing was mapped.
-    pub(in crate::space) fn unmap_range<'a>(
-        &'a self,
+    ///
+    /// # Errors
+    /// As of [`AddressSpace::unmap`].
+    pub fn run(
+        self,
         guard: RangeGuard<'a, M>,
         range: VpnRange,
     ) -> Result<Option<PublishedGuard<'a, M>>, Error> {
-        let edit = VmaEdit::new(self, &guard);
+        let Self { mappings, entries } = self;
+        let edit = VmaEdit::new(mappings, &guard);
         let Some(first) = edit.first_in(range) else { return Ok(None) };
         let splits = first.range.start < range.start && first.range.end > range.end;
         if splits {
-            self.limits(guard.held()).may_split()?;
+            mappings.limits(guard.held()).may_split()?;
         }
         let [left, mut right] = cut(&first, range);
         let mut may_be_cut = first.may_be_cut(range);
@@ -65,14 +72,15 @@ impl<M: Machine> AddressSpace<'_, M> {
         let live = |attributes| (attributes, VmaState::Live);
         let zaps_first = mutant!("unmap.zapped-before-replaced");
         if zaps_first {
-            self.zap(guard.held(), range);
+            Zap::of_contents(entries).run(guard.held(), range);
         }
-        let splits = self.reserve_splits(guard.held(), range)?;
+        let splits = Split::new(entries).reserve(guard.held(), range)?;
         edit.replace(covered, &[left.map(live), right.map(live)], range)?;
-        let guard = self.published(guard, range);
-        self.split_ends(&guard, range, splits);
+        let guard = mappings.published(entries, guard, range);
+        Split::new(entries).ends(&guard, range, splits);
         if !zaps_first {
-            self.zap_and_free_tables(&guard, range, [left, right]);
+            let hole = mappings.hole_around(&guard, range, [left, right]);
+            Zap::of_unmapped(entries).run_published(&guard, range, hole);
         }
         Ok(Some(guard))
     }

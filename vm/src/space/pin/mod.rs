@@ -109,7 +109,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The pins of the space.
     #[inline(always)]
     pub(super) fn pins(&self) -> Pins<'_, 'v, M> {
-        let user_end = self.layout.areas.user.end;
+        let user_end = self.mappings.layout.areas.user.end;
         Pins { faults: self.faults(), entries: &self.entries, user_end }
     }
 }

@@ -69,7 +69,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let slots = buffer.as_mut();
         slots.fill_with(|| None);
         let nr = slots.len() as u64;
-        let user_end = self.layout.areas.user.end.0;
+        let user_end = self.mappings.layout.areas.user.end.0;
         if first.0.checked_add(nr).is_none_or(|end| end > user_end) {
             return Err(Error::Fault);
         }

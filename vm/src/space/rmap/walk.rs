@@ -115,7 +115,7 @@ where
 
     /// Calls the visitor if the page maps the frame.
     fn look(&mut self, space: &AddressSpace<'v, M>, page: Vpn) -> Option<ControlFlow<(), Visited>> {
-        if page >= space.layout.areas.user.end {
+        if page >= space.mappings.layout.areas.user.end {
             return None;
         }
         let (table, slot, leaf) = space.entries.leaf_of_frame(page, self.pfn)?;

@@ -7,6 +7,7 @@ mod garbage;
 mod huge;
 mod layout;
 mod many_cpus;
+mod objects;
 mod odd;
 pub(super) mod pin;
 mod pin_fast;

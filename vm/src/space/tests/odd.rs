@@ -40,7 +40,13 @@ fn map_and_unmap(space: &TestSpace<'_>, addr: u64, len_bytes: u64) {
     let at = VirtAddr(addr);
     for place in [Place::Hint(at), Place::Low(at), Place::FixedNoReplace(at), Place::Fixed(at)] {
         for (flags, sharing) in FLAGS.into_iter().zip([Sharing::Private, Sharing::Shared].repeat(2)) {
-            let request = MapRequest { place, len_bytes, flags, sharing, populate: len_bytes < 1 << 20 };
+            let request = MapRequest {
+                place,
+                flags,
+                sharing,
+                populate: len_bytes < 1 << 20,
+                ..MapRequest::anonymous(len_bytes)
+            };
             let chosen = space.choose_place(&request);
             let mapped = space.map(&request);
             assert!(mapped.is_err() || mapped == chosen, "{request:?}: {mapped:?}, {chosen:?} was promised");
@@ -57,8 +63,11 @@ fn map_shared(space: &TestSpace<'_>, shared: VirtAddr, addr: u64, len_bytes: u64
     let place = Place::FixedNoReplace(VirtAddr(addr));
     let request = MapRequest { place, sharing: Sharing::Shared, ..MapRequest::anonymous(len_bytes) };
     for from in [shared, VirtAddr(addr)] {
-        if let Ok(mapped) = space.map_shared(space, from, &request) {
-            space.unmap(mapped, len_bytes).unwrap();
+        let Some((object, first)) = space.object_at(from) else { continue };
+        for first in [first, 0, u64::MAX, len_bytes / PAGE] {
+            if let Ok(mapped) = space.map(&request.backed_by(object.at_page(first))) {
+                space.unmap(mapped, len_bytes).unwrap();
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::fork::{TestSpace, TestVm, copied_and_reused, counts, frame, leaf, map, page, store, with_space};
 use super::pin::{Limit, Pins, assert_pinned, pfns, pin, slots};
 use super::world::PAGE;
-use crate::space::{Advice, Fault, MapRequest, Place, Sharing};
+use crate::space::{Advice, Fault, MapBacking, MapRequest, Place, Sharing};
 use crate::table::testing::given_nowhere;
 use crate::table::{FastPinRefusal, LeafBits, walk};
 use crate::units::{Access, Level, PageSize, Pfn, PfnRange, Rights, VirtAddr};
@@ -99,7 +99,13 @@ fn frames_that_were_given_are_refused_whatever_the_size_of_their_leaf() {
             let place = Place::Fixed(VirtAddr(1 << 40));
             let request =
                 MapRequest { place, sharing: Sharing::Shared, ..MapRequest::anonymous(1024 * PAGE) };
-            space.map_given(&request, &given, frames.start, size).unwrap();
+            space
+                .map(&request.backed_by(MapBacking::Pfn {
+                    frames: &given,
+                    first: frames.start,
+                    largest: size,
+                }))
+                .unwrap();
             let addr = VirtAddr((1 << 40) + 5 * PAGE);
             let refused = fast(&space, addr, 1, Access::Read, &Limit::new(9)).err();
             assert_eq!(refused, Some(FastPinRefusal::NotOwned), "{size:?}");

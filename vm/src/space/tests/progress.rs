@@ -109,7 +109,11 @@ fn map_pool(space: &Space<'_>, after: VirtAddr) -> Result<(), Error> {
     let size = PageSize::Huge;
     let place = Place::Fixed(VirtAddr(after.0.next_multiple_of(size.bytes())));
     space.vm().resize_huge_pool(size, 1);
-    space.map_huge_pool(&MapRequest { place, ..MapRequest::anonymous(size.bytes()) }, size).map(drop)
+    space
+        .map(
+            &MapRequest { place, ..MapRequest::anonymous(size.bytes()) }.backed_by(MapBacking::Hugetlb(size)),
+        )
+        .map(drop)
 }
 
 /// Each retry of a call that carries progress, and the error where that is withheld.

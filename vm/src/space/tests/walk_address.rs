@@ -1,7 +1,7 @@
 //! Translations for emulators and for handlers, and searches for frames.
 
 use super::fork::{TestSpace, frame, leaf, load, map, page, store, with_space};
-use crate::space::{Advice, MapRequest, Place, Sharing};
+use crate::space::{Advice, MapBacking, MapRequest, Place, Sharing};
 use crate::table::testing::given_nowhere;
 use crate::table::{NoTranslation, NoteUse, StaleTranslation};
 use crate::units::{Access, PageSize, Pfn, PfnRange, Rights, VirtAddr, Vpn, VpnRange};
@@ -60,7 +60,9 @@ fn a_handler_finds_what_an_address_leads_to_and_which_address_leads_to_a_frame()
             sharing: Sharing::Shared,
             ..MapRequest::anonymous(HUGE << 12)
         };
-        space.map_given(&request, &given, first, PageSize::Huge).unwrap();
+        space
+            .map(&request.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Huge }))
+            .unwrap();
         let section = vm.read_in_handler();
         let led = |nr: u64| space.walker().translate_in_handler(VirtAddr(page(nr).0 + 12), &section);
         assert_eq!(led(2).map(|it| it.pfn), Ok(frame(&space, page(2))));

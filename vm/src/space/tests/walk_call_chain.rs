@@ -1,7 +1,7 @@
 //! Call chains: of programs that keep the convention, and of those that do not.
 
 use super::fork::{TestSpace, TestVm, frame, load, map, page, store, with_space};
-use crate::space::{FrameRecord, MapRequest, Place, Sharing};
+use crate::space::{FrameRecord, MapBacking, MapRequest, Place, Sharing};
 use crate::table::NotRead;
 use crate::table::testing::given_nowhere;
 use crate::units::{PageSize, Pfn, PfnRange, Rights, VirtAddr};
@@ -88,7 +88,9 @@ fn a_word_is_read_where_the_program_could_load_it_and_the_cpu_runs_the_space() {
             sharing: Sharing::Shared,
             ..MapRequest::anonymous(1 << 12)
         };
-        space.map_given(&request, &given, first, PageSize::Base).unwrap();
+        space
+            .map(&request.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Base }))
+            .unwrap();
         put(vm, &space, VirtAddr(page(1).0 + 0xff8), 0x0123_4567_89ab_cdef);
         let word = |at: VirtAddr| space.walker().read_word_in_handler(at, &vm.read_in_handler());
         assert_eq!(word(page(1)), Err(NotRead::NotLoaded), "no CPU runs the space");

@@ -45,7 +45,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// The calls that read the space's tables and neither fault nor edit. May be called anywhere.
     #[inline]
     pub fn walker(&self) -> Walker<'_, 'v, M> {
-        Walker { entries: &self.entries, user_end: self.layout.areas.user.end }
+        Walker { entries: &self.entries, user_end: self.mappings.layout.areas.user.end }
     }
 }
 

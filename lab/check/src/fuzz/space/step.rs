@@ -86,17 +86,17 @@ pub enum Operation {
     /// A child ends. The CPU runs the first space.
     End { child: usize },
     /// mmap as the library takes it.
-    Map(MapRequest),
+    Map(MapRequest<'static>),
     /// mprotect with any flags.
     Protect { addr: u64, len: u64, flags: VmaFlags },
     /// Shared memory of a space, mapped once more.
-    Share { space: usize, from: Source, request: MapRequest },
+    Share { space: usize, from: Source, request: MapRequest<'static> },
     /// mbind.
     Bind { addr: u64, len: u64, mode: u32, nodes: u64, flags: u32 },
     /// A fault, whether there was one or not.
     Fault { addr: u64, access: Access },
     /// Questions that change nothing.
-    Look { addr: u64, len: u64, request: MapRequest },
+    Look { addr: u64, len: u64, request: MapRequest<'static> },
 }
 
 /// Where the memory lies that is mapped once more.
@@ -275,7 +275,7 @@ impl<'a> Draw<'a> {
         }
     }
 
-    fn request(&mut self) -> MapRequest {
+    fn request(&mut self) -> MapRequest<'static> {
         let (addr, len_bytes) = (VirtAddr(self.word()), self.len());
         let place = match self.rng.below(6) {
             0 | 1 => Place::Hint(addr),
@@ -285,7 +285,7 @@ impl<'a> Draw<'a> {
         };
         let sharing = if self.rng.chance(1, 3) { Sharing::Shared } else { Sharing::Private };
         let populate = len_bytes <= 64 * PAGE && self.rng.chance(1, 5);
-        MapRequest { place, len_bytes, flags: self.flags(), sharing, populate }
+        MapRequest { place, flags: self.flags(), sharing, populate, ..MapRequest::anonymous(len_bytes) }
     }
 
     fn flags(&mut self) -> VmaFlags {

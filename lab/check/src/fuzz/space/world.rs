@@ -217,7 +217,11 @@ impl<'s, 'v, C: Flavour, F: Format> World<'_, 's, 'v, C, F> {
                 let Some((from, request)) = self.source(*other, *from, request) else {
                     return StepResult::Done(0);
                 };
-                let mapped = space.map_shared(&self.space(*other), VirtAddr(from), &request);
+                let other = self.space(*other);
+                let Some((object, first)) = other.object_at(VirtAddr(from)) else {
+                    return StepResult::Done(0);
+                };
+                let mapped = space.map(&request.backed_by(object.at_page(first)));
                 done(mapped.map(|at| at.0).map_err(Errno::from))
             }
             Operation::Bind { addr, len, mode, nodes, flags } => {
@@ -237,7 +241,12 @@ impl<'s, 'v, C: Flavour, F: Format> World<'_, 's, 'v, C, F> {
     }
 
     /// Where shared memory is taken from, and the request with a length that fits there.
-    fn source(&self, other: usize, from: Source, request: &MapRequest) -> Option<(u64, MapRequest)> {
+    fn source(
+        &self,
+        other: usize,
+        from: Source,
+        request: &MapRequest<'static>,
+    ) -> Option<(u64, MapRequest<'static>)> {
         let Source::Part { which, offset } = from else {
             let Source::At(addr) = from else { return None };
             return Some((addr, *request));

@@ -2,6 +2,7 @@
 
 use crate::machine::Cpu;
 use crate::machine::testing::{TestCpu, TestMachine};
+use crate::space::edit::Zap;
 use crate::space::tests::world::{PAGE, boot_map, space_of};
 use crate::space::{AddressSpace, Advice, Fault, MapRequest, Place, Sharing, Vm};
 use crate::sync::with_interrupts_off;
@@ -53,14 +54,14 @@ fn second_edit(machine: &TestMachine, space: &TestSpace<'_>, seen: &Seen) {
         machine.cached(2, LATE).unwrap().pfn
     });
     let meta = space.vm().memory().meta(late).unwrap();
-    space.gather(guard.held(), ALL, |gather| {
-        with_interrupts_off::<TestCpu, _>(|| space.zap_later().alone(ALL, gather));
+    space.entries.gather(guard.held(), ALL, |gather| {
+        with_interrupts_off::<TestCpu, _>(|| Zap::of_unmapped(&space.entries).alone(ALL, gather));
         while !seen.has_first_ended.load(SeqCst) {
             TestCpu::relax();
         }
         let is_cached = machine.cached(2, LATE).is_some();
         assert!(!is_cached || meta.mapcount() == 1, "the mapping is put, and CPU 2 has it cached");
-        space.zap_later().put_deferred(gather);
+        Zap::of_unmapped(&space.entries).put_deferred(gather);
     });
     assert!(machine.cached(2, LATE).is_none() && meta.mapcount() == 0);
     drop((guard, running));

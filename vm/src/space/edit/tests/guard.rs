@@ -2,7 +2,7 @@
 
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine};
-use crate::space::edit::VmaEdit;
+use crate::space::edit::{VmaEdit, Zap};
 use crate::space::{AddressSpace, Layout, MapRequest, Path, Place, Vm};
 use crate::units::{NodeId, PAGE_SIZE, Vpn, VpnRange};
 use crate::vma::{VmaFlags, VmaState};
@@ -37,40 +37,47 @@ fn with_space(test: impl FnOnce(&TestSpace<'_>)) {
 fn a_writer_clears_its_range_and_reads_one_page_around_it() {
     with_space(|space| {
         let guard = space.write(range(1002, 1004));
-        space.zap(guard.held(), range(1002, 1004));
-        let edit = VmaEdit::new(space, &guard);
+        Zap::of_contents(&space.entries).run(guard.held(), range(1002, 1004));
+        let edit = VmaEdit::new(&space.mappings, &guard);
         assert_eq!(edit.at(Vpn(1004)), edit.at(Vpn(1001)));
-        assert!(space.first_in(guard.held(), range(1001, 1005)).is_some());
+        assert!(space.mappings.first_in(guard.held(), range(1001, 1005)).is_some());
     });
 }
 
 #[test]
 fn a_guard_of_all_covers_everything_and_one_of_two_ranges_both() {
     with_space(|space| {
-        space.zap(space.write_all().held(), space.all_pages());
+        Zap::of_contents(&space.entries).run(space.write_all().held(), space.mappings.all_pages());
         let guard = space.write_two(range(1008, 1010), range(1000, 1002));
-        [range(1000, 1002), range(1008, 1010)].into_iter().for_each(|part| space.zap(guard.held(), part));
+        [range(1000, 1002), range(1008, 1010)]
+            .into_iter()
+            .for_each(|part| Zap::of_contents(&space.entries).run(guard.held(), part));
     });
 }
 
 #[test]
 #[should_panic = "is touched, but the guard holds"]
 fn clearing_a_page_outside_of_the_range_is_noticed() {
-    with_space(|space| space.zap(space.write(range(1002, 1004)).held(), range(1002, 1005)));
+    with_space(|space| {
+        Zap::of_contents(&space.entries).run(space.write(range(1002, 1004)).held(), range(1002, 1005))
+    });
 }
 
 #[test]
 #[should_panic = "is touched, but the guard holds"]
 fn clearing_a_page_between_two_ranges_is_noticed() {
     with_space(|space| {
-        space.zap(space.write_two(range(1000, 1002), range(1008, 1010)).held(), range(1004, 1005));
+        Zap::of_contents(&space.entries)
+            .run(space.write_two(range(1000, 1002), range(1008, 1010)).held(), range(1004, 1005));
     });
 }
 
 #[test]
 #[should_panic = "is touched, but the guard holds"]
 fn clearing_under_a_lock_to_read_elsewhere_is_noticed() {
-    with_space(|space| space.zap(space.share(range(0, 2)).held(), range(1002, 1003)));
+    with_space(|space| {
+        Zap::of_contents(&space.entries).run(space.share(range(0, 2)).held(), range(1002, 1003))
+    });
 }
 
 #[test]
@@ -78,7 +85,7 @@ fn clearing_under_a_lock_to_read_elsewhere_is_noticed() {
 fn reading_a_mapping_two_pages_away_is_noticed() {
     with_space(|space| {
         let guard = space.write(range(1002, 1004));
-        let _read = VmaEdit::new(space, &guard).at(Vpn(1005));
+        let _read = VmaEdit::new(&space.mappings, &guard).at(Vpn(1005));
     });
 }
 
@@ -87,7 +94,7 @@ fn reading_a_mapping_two_pages_away_is_noticed() {
 fn replacing_a_mapping_elsewhere_is_noticed() {
     with_space(|space| {
         let guard = space.write(range(2000, 2004));
-        let _done = VmaEdit::new(space, &guard).replace(MAPPED, &[], MAPPED);
+        let _done = VmaEdit::new(&space.mappings, &guard).replace(MAPPED, &[], MAPPED);
     });
 }
 
@@ -96,7 +103,7 @@ fn replacing_a_mapping_elsewhere_is_noticed() {
 fn unmapping_pages_of_a_mapping_outside_of_the_range_is_noticed() {
     with_space(|space| {
         let guard = space.write(range(1002, 1004));
-        let _done = VmaEdit::new(space, &guard).replace(MAPPED, &[], MAPPED);
+        let _done = VmaEdit::new(&space.mappings, &guard).replace(MAPPED, &[], MAPPED);
     });
 }
 
@@ -105,7 +112,7 @@ fn unmapping_pages_of_a_mapping_outside_of_the_range_is_noticed() {
 fn changing_attributes_outside_of_the_range_is_noticed() {
     with_space(|space| {
         let guard = space.write(range(1000, 1004));
-        let edit = VmaEdit::new(space, &guard);
+        let edit = VmaEdit::new(&space.mappings, &guard);
         let attributes = edit.at(MAPPED.start).unwrap().with_flags(VmaFlags::READ);
         let _done = edit.replace(MAPPED, &[Some((attributes, VmaState::Live))], VpnRange::default());
     });
@@ -115,7 +122,7 @@ fn changing_attributes_outside_of_the_range_is_noticed() {
 fn a_mapping_may_be_split_at_the_range_and_keep_its_other_pages() {
     with_space(|space| {
         let guard = space.write(range(1002, 1004));
-        let edit = VmaEdit::new(space, &guard);
+        let edit = VmaEdit::new(&space.mappings, &guard);
         let attributes = edit.at(Vpn(1002)).unwrap();
         let part = |start, end| Some((attributes.over(range(start, end)), VmaState::Live));
         edit.replace(MAPPED, &[part(1000, 1002), part(1004, 1010)], range(1002, 1004)).unwrap();
@@ -127,6 +134,6 @@ fn a_mapping_may_be_split_at_the_range_and_keep_its_other_pages() {
 fn a_guard_of_another_space_is_noticed() {
     with_space(|space| {
         let other = AddressSpace::new(space.vm(), *space.layout(), Path::Speculative).unwrap();
-        space.zap(other.write_all().held(), MAPPED);
+        Zap::of_contents(&space.entries).run(other.write_all().held(), MAPPED);
     });
 }

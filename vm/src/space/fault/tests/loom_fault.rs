@@ -9,7 +9,7 @@ use super::world::*;
 use crate::frame::{IfShared, Unhooked};
 use crate::machine::testing::{TestMachine, ThreeLevels, TwoLevels};
 use crate::machine::{Format, Machine};
-use crate::space::edit::VmaEdit;
+use crate::space::edit::{VmaEdit, Zap};
 use crate::space::fault::attempt::Proof;
 use crate::space::fault::prepared::Prepared;
 use crate::space::*;
@@ -139,8 +139,8 @@ fn loom_writer_that_clears_before_it_marks_fails() {
     explore(case::<TwoLevels>(Path::Speculative, table_of_another, |space| {
         let range = VpnRange::new(START, START.add(PAGES));
         let guard = space.write(range);
-        space.zap(guard.held(), range);
-        VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
+        Zap::of_contents(&space.entries).run(guard.held(), range);
+        VmaEdit::new(&space.mappings, &guard).replace(range, &[], range).unwrap();
     }));
 }
 
@@ -148,14 +148,14 @@ fn loom_writer_that_clears_before_it_marks_fails() {
 fn flush(space: &Space<TwoLevels>) {
     let range = VpnRange::new(START, START.add(PAGES));
     let guard = space.write(range);
-    space.gather(guard.held(), range, |gather| gather.weakened(range));
+    space.entries.gather(guard.held(), range, |gather| gather.weakened(range));
 }
 
 /// Marks, publishes, clears the leaves, and hands each frame to `then`.
 fn unmap_by_hand(space: &Space<TwoLevels>, mut then: impl FnMut(Unhooked)) {
     let range = VpnRange::new(START, START.add(PAGES));
     let guard = space.write(range);
-    VmaEdit::new(space, &guard).replace(range, &[], range).unwrap();
+    VmaEdit::new(&space.mappings, &guard).replace(range, &[], range).unwrap();
     sweep(&space.entries.table, range, |run: SlotRun<'_, '_, TestMachine<TwoLevels>>| {
         run.unhook_each(&mut then, |_| IfShared::Add, |then, unhooked| then(unhooked));
     });

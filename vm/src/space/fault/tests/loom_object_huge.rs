@@ -27,7 +27,7 @@ const ALIAS: Vpn = Vpn(START.0 + TABLE + 9);
 /// Frames of which some make two blocks.
 const FRAMES: u64 = 4 * TABLE;
 
-fn request(start: Vpn, pages: u64) -> MapRequest {
+fn request(start: Vpn, pages: u64) -> MapRequest<'static> {
     let (place, sharing) = (Place::Fixed(start.addr()), Sharing::Shared);
     MapRequest { place, sharing, ..MapRequest::anonymous(pages * PAGE) }
 }
@@ -40,7 +40,8 @@ fn mapped(space: &TestSpace) {
 /// The same, two pages of which are mapped once more.
 fn aliased(space: &TestSpace) {
     mapped(space);
-    space.map_shared(space, START.addr(), &request(ALIAS, 2)).unwrap();
+    let (object, first) = space.object_at(START.addr()).unwrap();
+    space.map(&request(ALIAS, 2).backed_by(object.at_page(first))).unwrap();
 }
 
 /// Shared memory that a huge leaf maps, and a part of it where there is no leaf yet.

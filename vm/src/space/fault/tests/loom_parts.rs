@@ -9,6 +9,7 @@ use super::loom_pairs::{TestSpace, Tests, store};
 use super::world::*;
 use crate::machine::testing::with_leaked;
 use crate::machine::{Entry, Marker};
+use crate::space::edit::Zap;
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::forget_value;
@@ -43,17 +44,17 @@ fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {
 /// Drops the contents of both pages, in two parts.
 fn drop_in_parts(machine: &'static Tests, space: &'static TestSpace) {
     let range = VpnRange::new(X, Y.add(1));
-    let guard = space.share_after_fork(range);
-    space.gather(guard.held(), range, |gather| {
+    let guard = space.mappings.share_after_fork(&space.entries, range);
+    space.entries.gather(guard.held(), range, |gather| {
         let done = gather.in_parts(|parts| {
             let help = || {
                 machine.run_as(2);
-                parts.part(|part| space.zap_later().alone(page(Y), part));
+                parts.part(|part| Zap::of_unmapped(&space.entries).alone(page(Y), part));
             };
-            thread::beside(help, || parts.part(|part| space.zap_later().alone(page(X), part)));
+            thread::beside(help, || parts.part(|part| Zap::of_unmapped(&space.entries).alone(page(X), part)));
         });
         assert!(done.is_some(), "no other edit is under way");
-        space.zap_later().put_deferred(gather);
+        Zap::of_unmapped(&space.entries).put_deferred(gather);
     });
 }
 

@@ -9,7 +9,7 @@ use super::world::*;
 use crate::frame::PoolCounts;
 use crate::machine::testing::played;
 use crate::machine::{Entry, Marker};
-use crate::space::{Advice, MapRequest, Place};
+use crate::space::{Advice, MapBacking, MapRequest, Place};
 use crate::table::walk;
 use crate::units::{Access, Level, PageSize, Vpn};
 use crate::vma::HugePolicy;
@@ -36,7 +36,7 @@ fn explore(before: fn(&TestSpace), cpus: [Program; 2]) -> [usize; 2] {
 
 fn map_pool(space: &TestSpace) {
     let request = MapRequest { place: Place::Fixed(START.addr()), ..MapRequest::anonymous(WHOLE * PAGE) };
-    space.map_huge_pool(&request, SIZE).unwrap();
+    space.map(&request.backed_by(MapBacking::Hugetlb(SIZE))).unwrap();
 }
 
 /// A mapping in which nothing was touched.
@@ -86,7 +86,7 @@ fn loom_two_faults_race_for_one_entry_with_a_page_each() {
         let one = MapRequest::anonymous(WHOLE * PAGE);
         let flags = one.flags | crate::vma::VmaFlags::NORESERVE;
         let request = MapRequest { place: Place::Fixed(START.addr()), flags, ..one };
-        space.map_huge_pool(&request, SIZE).unwrap();
+        space.map(&request.backed_by(MapBacking::Hugetlb(SIZE))).unwrap();
     };
     let after = |space: &TestSpace| {
         space.vm().memory().check().unwrap();
@@ -168,7 +168,7 @@ fn loom_a_fork_that_shares_two_pages_against_stores_to_both() {
             flags: crate::vma::VmaFlags::NORESERVE | MapRequest::anonymous(1).flags,
             ..MapRequest::anonymous(2 * WHOLE * PAGE)
         };
-        space.map_huge_pool(&request, SIZE).unwrap();
+        space.map(&request.backed_by(MapBacking::Hugetlb(SIZE))).unwrap();
         for page in [START, SECOND] {
             loom_fork::write(space.vm().machine(), space, page, loom_fork::OLD);
         }

@@ -71,7 +71,11 @@ fn explore_bounded(preemptions: usize, pool: u64, body: Body) -> [usize; 2] {
 /// Maps the page, stores to it, and forks.
 fn shared(machine: &'static Tests, space: &'static TestSpace) -> Box<TestSpace> {
     let place = Place::Fixed(START.addr());
-    space.map_huge_pool(&MapRequest { place, ..MapRequest::anonymous(TABLE * PAGE) }, SIZE).unwrap();
+    space
+        .map(
+            &MapRequest { place, ..MapRequest::anonymous(TABLE * PAGE) }.backed_by(MapBacking::Hugetlb(SIZE)),
+        )
+        .unwrap();
     touch(space, X);
     // The words of a fork, of a reuse and of CPU 1's MMU are there before there are threads.
     drop(fork(space));

@@ -6,7 +6,7 @@ use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store}
 use super::loom_pin::limit;
 use super::world::*;
 use crate::frame::PoolCounts;
-use crate::space::{MapRequest, Place, Sharing};
+use crate::space::{MapBacking, MapRequest, Place, Sharing};
 use crate::units::{Access, PageSize, Vpn};
 use crate::vma::{HugePolicy, VmaFlags};
 
@@ -19,7 +19,12 @@ const SIZE: PageSize = PageSize::Huge;
 fn map_shared(space: &TestSpace, more: VmaFlags) {
     let one = MapRequest::anonymous(WHOLE * PAGE);
     let (place, sharing) = (Place::Fixed(START.addr()), Sharing::Shared);
-    space.map_huge_pool(&MapRequest { place, sharing, flags: one.flags | more, ..one }, SIZE).unwrap();
+    space
+        .map(
+            &MapRequest { place, sharing, flags: one.flags | more, ..one }
+                .backed_by(MapBacking::Hugetlb(SIZE)),
+        )
+        .unwrap();
 }
 
 /// A mapping in which nothing was touched; the pool has its page, and no other.

@@ -57,7 +57,9 @@ fn map_leaf(space: &TestSpace) {
         sharing: Sharing::Shared,
         ..MapRequest::anonymous(HUGE * PAGE)
     };
-    space.map_given(&request, &given, FIRST, PageSize::Huge).unwrap();
+    space
+        .map(&request.backed_by(MapBacking::Pfn { frames: &given, first: FIRST, largest: PageSize::Huge }))
+        .unwrap();
 }
 
 /// What each walker of CPU 1 found: translations of the first two pages, whether the second page's frame was

@@ -5,7 +5,7 @@ use crate::space::fault::Fallback;
 use crate::space::fault::attempt::Speculated;
 use crate::space::fault::prepared::Prepared;
 use crate::space::tests::world::{boot_map, space_of};
-use crate::space::{Fault, FaultError, MapRequest, Vm};
+use crate::space::{Fault, FaultError, MapBacking, MapRequest, Vm};
 use crate::units::{Access, PageSize, VirtAddr};
 use std::vec::Vec;
 
@@ -18,7 +18,9 @@ fn a_copy_of_one_page_of_the_pool_is_not_installed_over_another() {
     vm.resize_huge_pool(PageSize::Huge, 4);
     {
         let space = space_of(&vm);
-        let base = space.map_huge_pool(&MapRequest::anonymous(2 * BYTES), PageSize::Huge).unwrap();
+        let base = space
+            .map(&MapRequest::anonymous(2 * BYTES).backed_by(MapBacking::Hugetlb(PageSize::Huge)))
+            .unwrap();
         let store = |page: u64| Fault { addr: VirtAddr(base.0 + page * BYTES), access: Access::Write };
         for page in [0, 1] {
             space.fault(store(page)).unwrap();
@@ -52,7 +54,8 @@ fn a_store_ends_where_the_page_has_the_most_references() {
     vm.resize_huge_pool(PageSize::Huge, 4);
     {
         let space = space_of(&vm);
-        let addr = space.map_huge_pool(&MapRequest::anonymous(BYTES), PageSize::Huge).unwrap();
+        let addr =
+            space.map(&MapRequest::anonymous(BYTES).backed_by(MapBacking::Hugetlb(PageSize::Huge))).unwrap();
         let store = Fault { addr, access: Access::Write };
         space.fault(store).unwrap();
         let child = space.fork().unwrap();

@@ -168,7 +168,7 @@ pub(super) fn one_execution<F: Format>(
         before.set(vm.memory().check().unwrap().allocated);
         (case.before)(space);
         let reading = vm.rcu.read();
-        if let Some(vma) = space.vmas.find(&reading, case.page) {
+        if let Some(vma) = space.mappings.vmas.find(&reading, case.page) {
             assert!(vma.is_live() && vma.anon() == vma.attributes().anon);
         }
         drop(reading);

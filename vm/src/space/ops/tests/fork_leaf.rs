@@ -2,7 +2,7 @@
 //! two steps a store has to split the leaf, to copy a page, and to reach a second page, and it yields twice
 //! meanwhile, after which a model runs the fork to its end.
 
-use super::Passed;
+use super::{PassLeaf, Passed};
 use crate::machine::testing::TestMachine;
 use crate::space::tests::world::{PAGE, boot_map, space_of};
 use crate::space::{Fault, MapRequest, Place, Vm, VmOptions};
@@ -25,7 +25,8 @@ fn pages_behind_a_fork_that_passes_what_this_installs(access: Access) {
     let pages: VpnRange = pages_of(Order::HUGE, BASE);
     let fork = space.entries.fork.begin();
     assert!(!space.entries.fork.is_behind(BASE), "nothing was passed");
-    let passed = space.pass(pages, Level::Pmd, &fork).unwrap();
+    let passing = PassLeaf { mappings: &space.mappings, entries: &space.entries, cursor: &fork };
+    let passed = passing.run(pages, Level::Pmd).unwrap();
     let is_zero_page = matches!(passed, Some(Passed::Zero(..)));
     assert!(is_zero_page || matches!(passed, Some(Passed::Share(..))), "no huge leaf is there");
     assert_eq!(is_zero_page, access == Access::Read);

@@ -3,7 +3,9 @@
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::machine::{CacheType, Cpu, Entry, Leaf};
 use crate::space::tests::world::{PAGE, boot_map, space_of};
-use crate::space::{AddressSpace, Advice, Counter, Error, Fault, FaultError, MapRequest, Place, Sharing, Vm};
+use crate::space::{
+    AddressSpace, Advice, Counter, Error, Fault, FaultError, MapBacking, MapRequest, Place, Sharing, Vm,
+};
 use crate::table::testing::given_nowhere;
 use crate::table::{GivenFrames, walk};
 use crate::units::{Access, Level, PageSize, Pfn, PfnRange, Rights, VirtAddr, Vpn};
@@ -45,7 +47,11 @@ fn at(page: u64) -> VirtAddr {
     Vpn(page).addr()
 }
 
-fn request(page: u64, pages: u64) -> MapRequest {
+fn leaves_of(frames: &GivenFrames, first: u64, largest: PageSize) -> MapBacking<'_> {
+    MapBacking::Pfn { frames, first: Pfn(first), largest }
+}
+
+fn request(page: u64, pages: u64) -> MapRequest<'static> {
     MapRequest {
         place: Place::Fixed(at(page)),
         sharing: Sharing::Shared,
@@ -54,7 +60,7 @@ fn request(page: u64, pages: u64) -> MapRequest {
 }
 
 fn map(space: &TestSpace<'_>, page: u64, pages: u64, first: u64) {
-    space.map_given(&request(page, pages), &given(), Pfn(first), PageSize::Giant).unwrap();
+    space.map(&request(page, pages).backed_by(leaves_of(&given(), first, PageSize::Giant))).unwrap();
 }
 
 /// The leaf that maps the page, and the pages that it covers.
@@ -97,7 +103,9 @@ fn the_largest_leaves_that_fit_map_the_frames() {
             assert_eq!(shown(&space, at), Some((frame, USER_RW)));
             assert_eq!(space.inspect().resident_frame(Vpn(at)), Some((Pfn(frame), true)));
         }
-        space.map_given(&request(BASE + 4 * GIANT, HUGE), &given(), Pfn(FIRST), PageSize::Base).unwrap();
+        space
+            .map(&request(BASE + 4 * GIANT, HUGE).backed_by(leaves_of(&given(), FIRST, PageSize::Base)))
+            .unwrap();
         assert_eq!(sizes(&space, BASE + 4 * GIANT, BASE + 4 * GIANT + HUGE).len() as u64, HUGE);
         assert_eq!(vm.totals().get(Counter::TlbFlush), 0, "nothing was mapped before");
     });
@@ -111,13 +119,13 @@ fn a_place_is_chosen_where_huge_leaves_fit() {
             (FIRST + 7, HUGE - 7 + HUGE, PageSize::Giant, HUGE - 7 + 1),
         ] {
             let anywhere = MapRequest { place: Place::Hint(VirtAddr(0)), ..request(0, pages) };
-            let start = space.map_given(&anywhere, &given(), Pfn(first), largest).unwrap().vpn().0;
+            let start = space.map(&anywhere.backed_by(leaves_of(&given(), first, largest))).unwrap().vpn().0;
             assert_eq!(sizes(&space, start, start + pages).len() as u64, leaves);
             assert_eq!(shown(&space, start), Some((first, USER_RW)));
             assert_eq!(space.inspect().vma_at(at(start)).unwrap().range.len(), pages);
         }
         let here = MapRequest { place: Place::Hint(at(BASE)), ..request(0, HUGE) };
-        assert_eq!(space.map_given(&here, &given(), Pfn(FIRST), PageSize::Huge), Ok(at(BASE)));
+        assert_eq!(space.map(&here.backed_by(leaves_of(&given(), FIRST, PageSize::Huge))), Ok(at(BASE)));
     });
 }
 
@@ -147,7 +155,7 @@ fn a_range_that_cuts_leaves_splits_them_and_no_other() {
 fn a_split_keeps_rights_cache_type_and_what_the_hardware_noted() {
     with_space(|_, space| {
         let device = given().cached_as(CacheType::Device);
-        space.map_given(&request(BASE, HUGE), &device, Pfn(FIRST), PageSize::Huge).unwrap();
+        space.map(&request(BASE, HUGE).backed_by(leaves_of(&device, FIRST, PageSize::Huge))).unwrap();
         let (before, _) = leaf(&space, BASE).unwrap();
         assert!(before.dirty && before.accessed && before.cache == CacheType::Device);
         space.unmap(at(BASE), PAGE).unwrap();
@@ -179,8 +187,8 @@ fn rights_come_back_to_a_huge_leaf_by_a_fault() {
 fn what_linux_refuses_for_frames_of_others_is_refused() {
     with_space(|_, space| {
         let read_only = given_nowhere(PfnRange { start: Pfn(FIRST), end: Pfn(FIRST + HUGE) }, USER_RO);
-        let refused = |request: &MapRequest, given: &GivenFrames, first| {
-            space.map_given(request, given, Pfn(first), PageSize::Huge).unwrap_err()
+        let refused = |request: &MapRequest<'_>, given: &GivenFrames, first| {
+            space.map(&request.backed_by(leaves_of(given, first, PageSize::Huge))).unwrap_err()
         };
         assert_eq!(refused(&request(BASE, 1), &read_only, FIRST), Error::Access);
         let reads = MapRequest { flags: VmaFlags::READ, ..request(BASE, HUGE) };
@@ -191,7 +199,7 @@ fn what_linux_refuses_for_frames_of_others_is_refused() {
             Error::Invalid
         );
         assert_eq!(refused(&MapRequest { len_bytes: 0, ..reads }, &read_only, FIRST), Error::Invalid);
-        space.map_given(&reads, &read_only, Pfn(FIRST), PageSize::Huge).unwrap();
+        space.map(&reads.backed_by(leaves_of(&read_only, FIRST, PageSize::Huge))).unwrap();
         assert_eq!(refused(&reads, &read_only, FIRST + 1), Error::Invalid);
         assert_eq!(shown(&space, BASE), Some((FIRST, USER_RO)), "what was there stays");
         assert_eq!(space.protect(at(BASE), PAGE, READ_WRITE), Err(Error::Access));
@@ -205,8 +213,7 @@ fn what_linux_refuses_for_frames_of_others_is_refused() {
         ] {
             assert_eq!(space.advise(at(BASE), PAGE, advice), Err(Error::Invalid), "{advice:?}");
         }
-        let again = MapRequest { place: Place::Hint(VirtAddr(0)), ..reads };
-        assert_eq!(space.map_shared(&space, at(BASE), &again), Err(Error::Invalid));
+        assert!(space.object_at(at(BASE)).is_none());
         assert_eq!(leaf(&space, BASE).map(|(_, covers)| covers), Some(HUGE), "untouched");
         map(&space, BASE + HUGE, HUGE, FIRST + HUGE);
         assert_eq!(space.inspect().nr_mappings(), 2, "not merged");
@@ -316,7 +323,7 @@ fn a_lack_of_memory_changes_nothing() {
         ("map", |space| {
             let place = Place::FixedNoReplace(at(BASE + 3 * GIANT));
             let free = MapRequest { place, ..request(0, 5 * HUGE + 9) };
-            space.map_given(&free, &given(), Pfn(FIRST), PageSize::Huge).map(drop)
+            space.map(&free.backed_by(leaves_of(&given(), FIRST, PageSize::Huge))).map(drop)
         }),
         ("map over", |space| {
             space

@@ -68,7 +68,7 @@ fn mappings(space: &TestSpace<'_>) -> Vec<VmaAttributes> {
 fn set_flags(space: &TestSpace<'_>, addr: VirtAddr, flags: VmaFlags) {
     let attributes = space.inspect().vma_at(addr).unwrap();
     let guard = space.write(attributes.range);
-    let edit = VmaEdit::new(space, &guard);
+    let edit = VmaEdit::new(&space.mappings, &guard);
     let changed = edit.at(addr.vpn()).unwrap().with_flags(flags);
     edit.replace(attributes.range, &[Some((changed, VmaState::Live))], VpnRange::default()).unwrap();
 }
@@ -88,7 +88,8 @@ fn shared_memory_outlives_no_mapping_of_it_though_a_further_one_was_refused() {
         let from = space.map(&request).unwrap();
         write(space, from);
         let occupied = MapRequest { place: Place::FixedNoReplace(from), ..request };
-        assert_eq!(space.map_shared(space, from, &occupied), Err(Error::Exists));
+        let (object, first) = space.object_at(from).unwrap();
+        assert_eq!(space.map(&occupied.backed_by(object.at_page(first))), Err(Error::Exists));
         space.unmap(from, 4 * PAGE).unwrap();
     });
 }

@@ -4,6 +4,7 @@ use super::parallel::{with_helpers, with_helpers_and};
 use crate::frame::Kind;
 use crate::machine::Entry;
 use crate::machine::testing::TestMachine;
+use crate::space::edit::Zap;
 use crate::space::ops::parallel::TABLE_PAGES;
 use crate::space::*;
 use crate::table::testing::given_nowhere;
@@ -131,11 +132,12 @@ fn a_part_frees_nothing_before_the_flush_of_all() {
         let kinds = || frames.map(|pfn| space.vm().memory().meta(pfn).unwrap().state().kind());
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
         let guard = space.share(range);
-        space.gather(guard.held(), range, |gather| {
-            let done = gather.in_parts(|parts| parts.part(|part| space.zap_later().alone(range, part)));
+        space.entries.gather(guard.held(), range, |gather| {
+            let done = gather
+                .in_parts(|parts| parts.part(|part| Zap::of_unmapped(&space.entries).alone(range, part)));
             assert_eq!((done, kinds()), (Some(()), [Kind::User; 2]), "freed before the flush");
             assert!(pages.iter().all(|&page| machine.has_cached(0, page)));
-            space.zap_later().put_deferred(gather);
+            Zap::of_unmapped(&space.entries).put_deferred(gather);
             assert!(!pages.iter().any(|&page| machine.has_cached(0, page)), "not flushed");
             assert!(!kinds().contains(&Kind::User), "not freed");
         });
@@ -152,8 +154,8 @@ fn a_range_is_cleared_alone_where_another_edit_leaves_frames_in_their_slots() {
         let other = space.entries.tlb.begin_edit();
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
         let guard = space.share(range);
-        space.gather_pending(guard.held(), &other, range, |gather| {
-            let taken = gather.in_parts(|_| space.zap(guard.held(), range));
+        space.entries.gather_pending(guard.held(), &other, range, |gather| {
+            let taken = gather.in_parts(|_| Zap::of_contents(&space.entries).run(guard.held(), range));
             assert!(taken.is_some(), "the right was free");
         });
         drop(guard);
@@ -171,17 +173,17 @@ fn a_part_that_panics_loses_nothing() {
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
         let guard = space.share(range);
         let before = flushes(space);
-        space.gather(guard.held(), range, |gather| {
+        space.entries.gather(guard.held(), range, |gather| {
             let part = || {
                 gather.in_parts(|parts| {
                     parts.part(|part| {
-                        space.zap_later().alone(range, part);
+                        Zap::of_unmapped(&space.entries).alone(range, part);
                         panic!("a part panics");
                     });
                 })
             };
             assert!(catch_unwind(AssertUnwindSafe(part)).is_err());
-            space.zap_later().put_deferred(gather);
+            Zap::of_unmapped(&space.entries).put_deferred(gather);
         });
         assert_eq!((flushes(space) - before, left(space)), (1, 0));
         drop(guard);
@@ -211,7 +213,13 @@ fn map_given(space: &TestSpace<'_>) {
         ..MapRequest::anonymous(6 * GIANT * PAGE)
     };
     let given = given_nowhere(frames, Rights::all());
-    space.map_given(&request, &given, frames.start, PageSize::Huge).unwrap();
+    space
+        .map(&request.backed_by(MapBacking::Pfn {
+            frames: &given,
+            first: frames.start,
+            largest: PageSize::Huge,
+        }))
+        .unwrap();
 }
 
 fn nr_given(space: &TestSpace<'_>) -> usize {

@@ -29,7 +29,9 @@ fn no_call_cuts_a_huge_page() {
         let over = MapRequest { place: Place::Fixed(inside(0)), ..MapRequest::anonymous(PAGE) };
         assert_eq!(space.map(&over), Err(Error::Invalid));
         assert_eq!(
-            space.map_huge_pool(&MapRequest { place: over.place, ..over }, PageSize::Huge),
+            space.map(
+                &MapRequest { place: over.place, ..over }.backed_by(MapBacking::Hugetlb(PageSize::Huge))
+            ),
             Err(Error::Invalid)
         );
         assert_eq!((space.inspect().nr_mappings(), peek(&space, 0)), (1, Some(7)));
@@ -128,7 +130,7 @@ fn the_heap_does_not_shrink_into_a_huge_page() {
         assert_eq!(space.brk(end), end);
         let page = VirtAddr((start.0 + BYTES).next_multiple_of(BYTES));
         let over = MapRequest { place: Place::Fixed(page), ..MapRequest::anonymous(BYTES) };
-        space.map_huge_pool(&over, PageSize::Huge).unwrap();
+        space.map(&over.backed_by(MapBacking::Hugetlb(PageSize::Huge))).unwrap();
         assert_eq!(space.brk(VirtAddr(page.0 + PAGE)), end, "refused");
         assert_eq!(space.brk(page), page);
     });

@@ -17,8 +17,8 @@ fn a_giant_page_is_reserved_mapped_pinned_and_given_back() {
     vm.memory().check().unwrap();
     let space = space_of(&vm);
     let request = MapRequest { place: Place::Fixed(at(0)), ..MapRequest::anonymous(1) };
-    space.map_huge_pool(&request, PageSize::Giant).unwrap();
-    assert_eq!(space.map_huge_pool(&request, PageSize::Giant), Ok(at(0)), "over itself");
+    space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Giant))).unwrap();
+    assert_eq!(space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Giant))), Ok(at(0)), "over itself");
     assert_eq!(vm.memory().huge_pool(PageSize::Giant).reserved, 1);
     assert_eq!(space.unmap(at(0), BYTES), Err(Error::Invalid));
     let last = Vpn(BASE + GIANT - 1).addr();
@@ -50,7 +50,7 @@ fn with_two_giant_pages(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
     vm.memory().check().unwrap();
 }
 
-fn giant(sharing: Sharing) -> MapRequest {
+fn giant(sharing: Sharing) -> MapRequest<'static> {
     MapRequest { place: Place::Fixed(at(0)), sharing, ..MapRequest::anonymous(1) }
 }
 
@@ -69,7 +69,7 @@ fn byte(space: &TestSpace<'_>, page: u64) -> Option<u8> {
 #[test]
 fn a_giant_page_is_shared_by_a_fork_copied_by_a_store_and_taken_back() {
     with_two_giant_pages(|vm, space| {
-        space.map_huge_pool(&giant(Sharing::Private), PageSize::Giant).unwrap();
+        space.map(&giant(Sharing::Private).backed_by(MapBacking::Hugetlb(PageSize::Giant))).unwrap();
         let last = GIANT - 1;
         assert_eq!(space.copy_to(Vpn(BASE + last).addr(), &[1]), Ok(1));
         let child = space.fork().unwrap();
@@ -89,7 +89,7 @@ fn a_giant_page_is_shared_by_a_fork_copied_by_a_store_and_taken_back() {
 #[test]
 fn a_giant_page_of_shared_memory_is_the_objects_whoever_maps_it() {
     with_two_giant_pages(|vm, space| {
-        space.map_huge_pool(&giant(Sharing::Shared), PageSize::Giant).unwrap();
+        space.map(&giant(Sharing::Shared).backed_by(MapBacking::Hugetlb(PageSize::Giant))).unwrap();
         assert_eq!(free(vm), (2, 1));
         let child = space.fork().unwrap();
         let last = GIANT - 1;

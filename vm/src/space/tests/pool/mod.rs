@@ -16,7 +16,7 @@ use crate::frame::PoolCounts;
 use crate::machine::testing::TestMachine;
 use crate::machine::{Entry, Leaf, Marker};
 use crate::space::{
-    AddressSpace, Counter, Error, Fault, FaultError, MapRequest, Outcome, Place, RmapError, Vm,
+    AddressSpace, Counter, Error, Fault, FaultError, MapBacking, MapRequest, Outcome, Place, RmapError, Vm,
 };
 use crate::table::walk;
 use crate::units::{Access, Level, PageSize, Pfn, Rights, VirtAddr, Vpn};
@@ -57,12 +57,12 @@ fn at(page: u64) -> VirtAddr {
     Vpn(BASE + page * HUGE).addr()
 }
 
-fn request(page: u64, pages: u64) -> MapRequest {
+fn request(page: u64, pages: u64) -> MapRequest<'static> {
     MapRequest { place: Place::Fixed(at(page)), ..MapRequest::anonymous(pages * BYTES) }
 }
 
 fn try_map(space: &TestSpace<'_>, page: u64, pages: u64) -> Result<(), Error> {
-    space.map_huge_pool(&request(page, pages), PageSize::Huge).map(drop)
+    space.map(&request(page, pages).backed_by(MapBacking::Hugetlb(PageSize::Huge))).map(drop)
 }
 
 fn map(space: &TestSpace<'_>, page: u64, pages: u64) {
@@ -72,7 +72,7 @@ fn map(space: &TestSpace<'_>, page: u64, pages: u64) {
 /// Maps pages for which nothing is set aside.
 fn map_unreserved(space: &TestSpace<'_>, page: u64, pages: u64) {
     let request = MapRequest { flags: RW | VmaFlags::NORESERVE, ..request(page, pages) };
-    space.map_huge_pool(&request, PageSize::Huge).unwrap();
+    space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Huge))).unwrap();
 }
 
 fn fault(space: &TestSpace<'_>, page: u64, access: Access) -> Result<Outcome, FaultError> {

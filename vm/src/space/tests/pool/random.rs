@@ -119,7 +119,7 @@ fn step<'v>(random: &mut Random, spaces: &mut Vec<TestSpace<'v>>, model: &mut Mo
             let flags = if reserves { RW } else { RW | VmaFlags::NORESERVE };
             let request = MapRequest { flags, ..request(start, pages) };
             let expected = if fits { Ok(at(start)) } else { Err(Error::NoMemory) };
-            assert_eq!(spaces[who].map_huge_pool(&request, PageSize::Huge), expected);
+            assert_eq!(spaces[who].map(&request.backed_by(MapBacking::Hugetlb(PageSize::Huge))), expected);
             if fits {
                 model.spaces[who][range].fill(Page::Untouched { is_set_aside: reserves, reserves });
             }

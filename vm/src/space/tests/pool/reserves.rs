@@ -27,11 +27,12 @@ fn mmap_sets_pages_aside_and_a_fault_takes_one() {
 fn a_length_is_rounded_up_and_base_pages_are_refused() {
     with_pool(2, |vm, space| {
         let anywhere = MapRequest { flags: RW, ..MapRequest::anonymous(1) };
-        let addr = space.map_huge_pool(&anywhere, PageSize::Huge).unwrap();
+        let addr = space.map(&anywhere.backed_by(MapBacking::Hugetlb(PageSize::Huge))).unwrap();
         let PoolCounts { free, reserved, .. } = vm.memory().huge_pool(PageSize::Huge);
         assert_eq!((addr.0 % BYTES, free, reserved), (0, 2, 1));
         space.unmap(addr, BYTES).unwrap();
-        let refused = |request: MapRequest, size| space.map_huge_pool(&request, size).unwrap_err();
+        let refused =
+            |request: MapRequest, size| space.map(&request.backed_by(MapBacking::Hugetlb(size))).unwrap_err();
         assert_eq!(refused(request(0, 1), PageSize::Base), Error::Invalid);
         assert_eq!(refused(MapRequest { len_bytes: 0, ..request(0, 1) }, PageSize::Huge), Error::Invalid);
         let between = Place::Fixed(VirtAddr(at(0).0 + PAGE));
@@ -46,8 +47,11 @@ fn a_length_is_rounded_up_and_base_pages_are_refused() {
 fn a_hint_is_rounded_up_to_a_huge_page() {
     with_pool(3, |_, space| {
         let hint = |page: u64, more| Place::Hint(VirtAddr(at(page).0 + more));
-        let map =
-            |place| space.map_huge_pool(&MapRequest { place, ..request(0, 1) }, PageSize::Huge).unwrap();
+        let map = |place| {
+            space
+                .map(&MapRequest { place, ..request(0, 1) }.backed_by(MapBacking::Hugetlb(PageSize::Huge)))
+                .unwrap()
+        };
         assert_eq!(map(hint(4, PAGE)), at(5));
         let elsewhere = map(hint(5, 0));
         assert_eq!((elsewhere == at(5), elsewhere.0 % BYTES), (false, 0), "taken");
@@ -171,7 +175,7 @@ fn pages_come_zeroed_whatever_they_held() {
 fn populating_and_other_processes_take_pages() {
     with_pool(4, |vm, space| {
         let populated = MapRequest { populate: true, ..request(0, 2) };
-        space.map_huge_pool(&populated, PageSize::Huge).unwrap();
+        space.map(&populated.backed_by(MapBacking::Hugetlb(PageSize::Huge))).unwrap();
         assert_eq!((counts(vm, &[&space], 4), peek(&space, 1)), ((2, 0), Some(0)));
         map(&space, 2, 2);
         space.copy_to(VirtAddr(at(2).0 + BYTES - 2), &[1, 2, 3, 4]).unwrap();

@@ -61,7 +61,7 @@ fn run<F: Format>(
     assert_eq!(vm.totals().get(Counter::NrAnonTransparentHugepages), 0);
 }
 
-fn request(page: u64, pages: u64) -> MapRequest {
+fn request(page: u64, pages: u64) -> MapRequest<'static> {
     let sharing = Sharing::Shared;
     MapRequest { place: Place::Fixed(at(page)), sharing, ..MapRequest::anonymous(pages * PAGE) }
 }
@@ -72,7 +72,8 @@ fn map<F: Format>(space: &Space<'_, F>, page: u64, pages: u64) {
 
 /// Maps in `space`, from `to` on, what `other` has from `from` on.
 fn map_same<F: Format>(space: &Space<'_, F>, to: u64, other: &Space<'_, F>, from: u64, pages: u64) {
-    space.map_shared(other, at(from), &request(to, pages)).unwrap();
+    let (object, first) = other.object_at(at(from)).unwrap();
+    space.map(&request(to, pages).backed_by(object.at_page(first))).unwrap();
 }
 
 fn fault<F: Format>(space: &Space<'_, F>, page: u64, access: Access) {

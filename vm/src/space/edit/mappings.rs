@@ -1,0 +1,103 @@
+//! The mappings of a space: which there are, the lock of ranges, what may be added, and where the heap ends.
+//! All that a decision about mappings needs of a space, and nothing of its entries: where both meet, the
+//! entries are handed in.
+
+use super::entries::Entries;
+use crate::frame::{FramePlacement, IndexAllocator};
+use crate::machine::Machine;
+use crate::space::{Error, Layout, SpaceId, Vm};
+use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::{CacheAligned, RwLock, lockdep};
+use crate::units::Vpn;
+use crate::vma::{AnonId, HugeRefusal, Vma, VmaAttributes, VmaState, VmaTree};
+
+/// The mappings of a space.
+pub(in crate::space) struct Mappings<'v, M: Machine> {
+    pub vm: &'v Vm<'v, M>,
+    /// The number of the space.
+    pub id: SpaceId,
+    pub layout: Layout,
+    /// The most pages that a request may commit: as the layout says, or the frames of `vm`.
+    pub(super) max_commit_pages: u64,
+    /// The index. Read under RCU or the lock, written under a [`RangeGuard`](super::RangeGuard).
+    pub vmas: VmaTree<'v, M::Cpu>,
+    /// The memory of its records and nodes.
+    pub(super) records: IndexAllocator<'v, 'v, Vma<M::Cpu>, M>,
+    /// Taken by way of guards only. See `docs/design/locking.md`.
+    pub lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
+    /// A [`HugeRefusal`](crate::vma::HugeRefusal). Relaxed: advice to faults.
+    huge_refusal: AtomicU64<M::Cpu>,
+    /// Where the heap ends; changed under a [`RangeGuard`](super::RangeGuard) of the page there.
+    pub heap_end: CacheAligned<AtomicU64<M::Cpu>>,
+}
+
+impl<'v, M: Machine> Mappings<'v, M> {
+    /// None yet, of the space of that number.
+    pub fn new(vm: &'v Vm<'v, M>, id: SpaceId, layout: Layout) -> Self {
+        let records = vm.index_allocator();
+        Self {
+            vm,
+            id,
+            layout,
+            max_commit_pages: layout.max_commit_pages.unwrap_or_else(|| vm.memory.stats().managed),
+            vmas: VmaTree::new(&records),
+            records,
+            lock: CacheAligned(RwLock::new()),
+            huge_refusal: AtomicU64::new(0),
+            heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
+        }
+    }
+
+    /// Refuses huge pages to the faults of the space from now on, or allows them again.
+    pub fn refuse_huge_pages(&self, refusal: HugeRefusal) {
+        self.huge_refusal.store(refusal as u64, Relaxed);
+    }
+
+    /// Whether huge pages are refused to the faults of the space.
+    pub fn huge_refusal(&self) -> HugeRefusal {
+        HugeRefusal::from_bits(self.huge_refusal.load(Relaxed))
+    }
+
+    /// Adds a mapping that a fork gives to a space which only the caller knows.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]: nothing has changed.
+    pub fn adopt(&self, entries: &Entries<'v, M>, attributes: VmaAttributes) -> Result<(), Error> {
+        entries.note_leaves_of(&attributes);
+        let backing = attributes.backing;
+        if let Some(object) = backing.object() {
+            self.vm.count_mapped(object, attributes.range.len());
+        }
+        let record = [Vma::new(attributes, VmaState::Live)];
+        match self.vmas.prepare(attributes.range, record, &self.records) {
+            Ok(prepared) => {
+                prepared.publish();
+                Ok(())
+            }
+            Err(_) => {
+                self.release_backing(backing, attributes.range);
+                Err(Error::NoMemory)
+            }
+        }
+    }
+
+    /// Gives the mapping at `page` an identity, where the parent's got its first copy during the fork. The
+    /// caller alone knows the space.
+    pub fn note_copies(&self, page: Vpn) {
+        let reading = self.vm.rcu.read();
+        if let Some(vma) = self.vmas.find(&reading, page)
+            && vma.anon().is_none()
+        {
+            vma.give_anon(AnonId::inherited(self.vm.numbers.next()));
+        }
+    }
+
+    /// Where the policy of the page's mapping wants its frame.
+    pub fn placement_of(&self, page: Vpn) -> FramePlacement {
+        let reading = self.vm.rcu.read();
+        let found = self.vmas.find(&reading, page).filter(|vma| !vma.policy().is_default());
+        let placement =
+            |vma: &Vma<M::Cpu>| vma.policy().placement(vma.frame_offset(page), self.vm.populated_nodes());
+        found.map_or(FramePlacement::Local, placement)
+    }
+}
