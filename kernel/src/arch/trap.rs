@@ -227,6 +227,8 @@ enum AfterFault {
     PoolEmpty,
     /// Refused, see [`FaultError`].
     Stalled,
+    /// Refused, see [`FaultError`].
+    Beyond,
 }
 
 impl From<FaultError> for AfterFault {
@@ -237,6 +239,7 @@ impl From<FaultError> for AfterFault {
             FaultError::NotAllowed => AfterFault::NotAllowed,
             FaultError::PoolEmpty => AfterFault::PoolEmpty,
             FaultError::Stalled => AfterFault::Stalled,
+            FaultError::Beyond => AfterFault::Beyond,
             _ => AfterFault::NoMemory,
         }
     }
@@ -252,6 +255,7 @@ impl AfterFault {
             AfterFault::NoMemory => Some(FaultError::NoMemory),
             AfterFault::PoolEmpty => Some(FaultError::PoolEmpty),
             AfterFault::Stalled => Some(FaultError::Stalled),
+            AfterFault::Beyond => Some(FaultError::Beyond),
         }
     }
 }

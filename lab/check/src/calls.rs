@@ -6,9 +6,12 @@
 //! state that it left. Numbers are those of Linux x86-64, taken as they come: unaligned, overflowing and
 //! senseless arguments are part of the language.
 
+use interleaf_lab::os::child::{FILE, FILE_BYTES};
 pub use interleaf_linux_abi::{Errno, MapFlags, Prot, advice, number};
 use std::fmt;
 
+/// Pages of the one file that may be mapped: zeros at first.
+pub const FILE_PAGES: u64 = FILE_BYTES / PAGE;
 /// Bytes in a page.
 pub const PAGE: u64 = 4096;
 /// Bytes in a huge page.
@@ -29,7 +32,8 @@ pub enum Call {
         flags: MapFlags,
     },
     /// `mmap`, `mprotect` or `madvise` by its number, with all words as registers hold them: also those and
-    /// the bits for which the calls beside it have no place.
+    /// the bits for which the calls beside it have no place, and `mmap` of the file
+    /// ([`map_file`](Self::map_file)).
     Words {
         /// The number of the system call.
         number: u64,
@@ -101,6 +105,21 @@ pub enum Call {
 }
 
 impl Call {
+    /// `mmap` of the file from a page on.
+    #[must_use]
+    pub fn map_file(hint: u64, len: u64, prot: Prot, flags: MapFlags, page: u64) -> Self {
+        let words = [hint, len, prot.bits().into(), flags.bits().into(), FILE, page * PAGE];
+        Self::Words { number: number::MMAP, words }
+    }
+
+    /// Whether it maps the file.
+    #[must_use]
+    pub fn maps_file(&self) -> bool {
+        let anonymous = u64::from(MapFlags::ANONYMOUS.bits());
+        matches!(*self, Self::Words { number, words: [_, _, _, flags, file, _] }
+            if number == number::MMAP && file == FILE && flags & anonymous == 0)
+    }
+
     /// The call that [`Words`](Self::Words) of this number make where no word has more than the call reads;
     /// itself for any other.
     #[must_use]
@@ -143,6 +162,8 @@ pub enum CallResult {
     Written,
     /// The access was refused.
     Segv(Segv),
+    /// The object that is mapped there has no such page.
+    Bus,
 }
 
 /// One line of the merged map.

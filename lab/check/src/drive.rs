@@ -1,10 +1,11 @@
 //! Memory calls executed by the library, on an address space that the calling CPU runs.
 
-use super::calls::{Call, CallResult, Errno, PAGE, Segv, number};
+use super::calls::{Call, CallResult, Errno, MapFlags, PAGE, Segv, number};
 use interleaf::frame::Kind;
 use interleaf::machine::{Format, Machine};
-use interleaf::space::{AddressSpace, Error, Fault, FaultError};
+use interleaf::space::{AddressSpace, Error, Fault, FaultError, MapRequest, ObjectHandle, Place, Sharing};
 use interleaf::units::{Access, Order, Pfn, PhysAddr, VirtAddr};
+use interleaf::vma::VmaFlags;
 use interleaf_lab::machine::soft::{FaultHandler, Flavour, Signal, SoftMachine};
 use interleaf_linux_abi as linux;
 use std::cell::Cell;
@@ -24,6 +25,34 @@ impl<C: Flavour, F: Format> Clone for Driver<'_, '_, C, F> {
 }
 
 impl<C: Flavour, F: Format> Copy for Driver<'_, '_, C, F> {}
+
+/// The one file, an object of the library's.
+pub type File<'v, C, F> = ObjectHandle<'v, SoftMachine<C, F>>;
+
+/// What the words of an mmap of the file at a fixed place ask for, and the page that it begins at.
+fn map_request(words: [u64; 6]) -> Result<(MapRequest<'static>, u64), Errno> {
+    let [hint, len, prot, flags, _, offset] = words;
+    let map = MapFlags::from_bits_retain(flags as u32);
+    let sharing = match map & (MapFlags::SHARED | MapFlags::PRIVATE) {
+        MapFlags::SHARED => Sharing::Shared,
+        MapFlags::PRIVATE => Sharing::Private,
+        _ => return Err(Errno::EINVAL),
+    };
+    if !offset.is_multiple_of(PAGE) || !map.contains(MapFlags::FIXED) {
+        return Err(Errno::EINVAL);
+    }
+    let mut vma_flags = VmaFlags::from_bits_truncate(prot as u32) & VmaFlags::ACCESS;
+    vma_flags.set(VmaFlags::NORESERVE, map.contains(MapFlags::NORESERVE));
+    vma_flags.set(VmaFlags::NO_HUGE_PAGE, map.contains(MapFlags::STACK));
+    let request = MapRequest {
+        place: Place::Fixed(VirtAddr(hint)),
+        flags: vma_flags,
+        sharing,
+        populate: map & (MapFlags::POPULATE | MapFlags::NONBLOCK) == MapFlags::POPULATE,
+        ..MapRequest::anonymous(len)
+    };
+    Ok((request, offset / PAGE))
+}
 
 /// A space as the machine's fault handler; notes why a fault was refused.
 pub struct Faults<'a, 'v, M: Machine> {
@@ -47,7 +76,7 @@ impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
     fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
         self.space.fault(Fault { addr, access }).map(drop).map_err(|error| {
             self.why.set(Some(error));
-            if matches!(error, FaultError::NoMemory | FaultError::PoolEmpty) {
+            if matches!(error, FaultError::NoMemory | FaultError::PoolEmpty | FaultError::Beyond) {
                 Signal::Bus
             } else {
                 Signal::Segv
@@ -57,6 +86,18 @@ impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
 }
 
 impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
+    /// As [`call`](Self::call), where there is a file.
+    pub fn call_with_file(&self, call: &Call, file: &File<'_, C, F>) -> CallResult {
+        let Call::Words { words, .. } = *call else { return self.call(call) };
+        if !call.maps_file() {
+            return self.call(call);
+        }
+        let mapped = map_request(words).and_then(|(request, page)| {
+            self.space.map(&request.backed_by(file.at_page(page))).map_err(Errno::from)
+        });
+        mapped.map_or_else(CallResult::Error, |addr| CallResult::Value(addr.0))
+    }
+
     /// Executes one call and returns its result.
     pub fn call(&self, call: &Call) -> CallResult {
         let value = |done: Result<u64, Errno>| done.map_or_else(CallResult::Error, CallResult::Value);
@@ -127,6 +168,7 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             (Ok(byte), ..) => CallResult::Byte(byte),
             (Err(_), _, Some(FaultError::NotAllowed)) => CallResult::Segv(Segv::Rights),
             (Err(_), _, Some(FaultError::NoMemory)) => CallResult::Error(Errno::ENOMEM),
+            (Err(_), _, Some(FaultError::Beyond)) => CallResult::Bus,
             (Err(_), ..) => CallResult::Segv(Segv::Unmapped),
         }
     }

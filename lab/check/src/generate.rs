@@ -6,7 +6,7 @@
 //! sequence has a theme: merging turns on which page was written first, and the limits of memory are met only
 //! by ranges that are vast.
 
-use super::calls::{Call, MapFlags, PAGE, Prot, advice};
+use super::calls::{Call, FILE_PAGES, MapFlags, PAGE, Prot, advice};
 use super::huge::huge_sequence;
 use super::setting::{ARENA_PAGES, Setting};
 use interleaf_lab::rng::Rng;
@@ -92,6 +92,23 @@ pub fn sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
         }
     }
     calls
+}
+
+/// As [`sequence`], with mappings of the file at fixed places in the place of some of anonymous memory, and
+/// without policies, which a file has besides its mappings.
+#[must_use]
+pub fn file_sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
+    let mut rng = Rng::new(!seed);
+    let plain = sequence(seed, longest, setting).into_iter();
+    let calls = plain.filter(|call| !matches!(call, Call::Mbind { .. }));
+    let with_file = calls.map(|call| match call {
+        Call::Mmap { hint, len, prot, flags } if flags.contains(MapFlags::FIXED) && rng.chance(2, 3) => {
+            let flags = flags - MapFlags::ANONYMOUS;
+            Call::map_file(hint, len, prot, flags, rng.below(FILE_PAGES + 2))
+        }
+        other => other,
+    });
+    with_file.filter(|call| setting.admits(call)).collect()
 }
 
 impl<'a> Habits<'a> {

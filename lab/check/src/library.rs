@@ -1,13 +1,14 @@
 //! The library as a system that carries out memory calls, on the software machine.
 
 use super::calls::{
-    Call, HUGE_BYTES, HugeLeaf, HugeLeaves, MapLine, Outcome, PAGE, PageState, Prot, System, fingerprint,
+    Call, FILE_PAGES, HUGE_BYTES, HugeLeaf, HugeLeaves, MapLine, Outcome, PAGE, PageState, Prot, System,
+    fingerprint,
 };
 use super::drive::Driver;
 use super::recount::QuiescentSystem;
 use super::setting::Setting;
 use interleaf::machine::{Entry, Format, Machine};
-use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm, VmOptions};
+use interleaf::space::{AddressSpace, Layout, MapRequest, ObjectHandle, Path, Place, Sharing, Vm, VmOptions};
 use interleaf::table::walk;
 use interleaf::units::{CpuId, Level, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{Areas, HugeRefusal, VmaAttributes, VmaFlags};
@@ -95,10 +96,11 @@ impl<F: Format> System for Library<F> {
                 .expect("there is memory for a space");
             fill(&self.setting, &space);
             self.refuse_huge_pages(&space);
+            let file = ObjectHandle::new(&vm, FILE_PAGES * PAGE).expect("there is memory for an object");
             let _running = space.activate(None);
             let driver = Driver { machine: &self.machine, space: &space };
             let run = Run { driver, setting: &self.setting };
-            let answers = calls.iter().map(|call| driver.call(call)).collect();
+            let answers = calls.iter().map(|call| driver.call_with_file(call, &file)).collect();
             QuiescentSystem { machine: &self.machine, vm: &vm, spaces: &[&space], path: self.path }
                 .must_hold();
             let map = run.map();

@@ -17,6 +17,7 @@ use super::setting::{MANY_PAGES, Setting};
 use interleaf::vma::{HugePolicy, HugeSizes};
 use interleaf_lab::os::child::{Child, MAX_STEPS, MOST_PROCESSES, Step};
 use interleaf_lab::os::{pagemap, touch};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Result;
 use std::ops::Range;
@@ -101,6 +102,7 @@ impl Oracle {
 
     /// Carries out `calls` on emptied windows.
     pub(super) fn results(&mut self, calls: &[Call]) -> Result<Vec<u64>> {
+        self.child.empty_file()?;
         let mut steps = host::reset(&self.setting);
         let before = steps.len();
         steps.extend(calls.iter().zip(slots(calls)).map(|(call, slot)| step(call, slot)));
@@ -159,7 +161,9 @@ impl Oracle {
     /// A process's resident pages of the looked-at ranges.
     pub(super) fn pages(&mut self, process: usize, lines: &[HostLine]) -> Vec<(u64, PageState)> {
         let mut pages = self.private_pages(process, lines);
-        pages.extend(self.shared_pages(process, lines));
+        let own: HashSet<u64> = pages.iter().map(|(addr, _)| *addr).collect();
+        let shared = self.shared_pages(process, lines).into_iter();
+        pages.extend(shared.filter(|(addr, _)| !own.contains(addr)));
         pages.sort_by_key(|(addr, _)| *addr);
         pages
     }
@@ -170,6 +174,9 @@ impl Oracle {
             for run in pagemap::present(pagemap, &range).expect("the child's pagemap can be scanned") {
                 let private =
                     |addr: &u64| lines.iter().any(|line| !line.shared && line.range().contains(addr));
+                if run.file {
+                    continue;
+                }
                 let addrs = run.range.clone().step_by(PAGE as usize);
                 if run.zero {
                     found.extend(addrs.filter(private).map(|addr| (addr, PageState::Zero)));
@@ -182,10 +189,11 @@ impl Oracle {
         found
     }
 
-    /// Pages of shared objects: resident wherever the object has them, mapped by an entry or not.
+    /// Pages of objects: resident where the object has them, mapped by an entry or not; of private mappings
+    /// with what they have copied.
     fn shared_pages(&mut self, process: usize, lines: &[HostLine]) -> Vec<(u64, PageState)> {
         let mut parts = Vec::new();
-        for line in lines.iter().filter(|line| line.shared) {
+        for line in lines.iter().filter(|line| line.shows_object()) {
             for range in self.setting.looked_at() {
                 let part = line.start.max(range.start)..line.end.min(range.end);
                 if !part.is_empty() {
@@ -224,6 +232,9 @@ impl Oracle {
     pub(super) fn answer(&self, process: usize, slot: u64, call: &Call, result: u64) -> CallResult {
         let error = (result > u64::MAX - PAGE).then(|| Errno(-(result as i64) as i32));
         match (call, error) {
+            (Call::Read { .. } | Call::Write { .. }, _) if result >= touch::REFUSED + touch::BUS => {
+                CallResult::Bus
+            }
             (Call::Read { .. } | Call::Write { .. }, _) if result >= touch::REFUSED => {
                 CallResult::Segv(segv(result - touch::REFUSED))
             }
@@ -317,7 +328,7 @@ pub(super) fn map_lines(lines: &[HostLine]) -> Vec<MapLine> {
         }) as u32
     };
     let line = |line: &HostLine| {
-        let object = line.shared.then(|| (number(line.inode), line.offset));
+        let object = line.shows_object().then(|| (number(line.inode), line.offset));
         MapLine { start: line.start, end: line.end, prot: line.prot, object }
     };
     lines.iter().map(line).collect()

@@ -24,6 +24,11 @@ pub(crate) struct HostLine {
 }
 
 impl HostLine {
+    /// Whether it shows an object: shared memory, or the file, also private.
+    pub(super) fn shows_object(&self) -> bool {
+        self.shared || self.inode != 0
+    }
+
     pub(super) fn range(&self) -> Range<u64> {
         self.start..self.end
     }

@@ -122,9 +122,10 @@ impl Setting {
     #[must_use]
     pub fn admits(&self, call: &Call) -> bool {
         match *call {
-            // Of a file that is open nothing is known.
+            // Of a file that is open nothing is known, but for the experiment's.
             Call::Words { number, words: [.., flags, _, _] } if number == number::MMAP => {
-                flags & u64::from(MapFlags::ANONYMOUS.bits()) != 0 && self.admits(&call.plain())
+                let is_anonymous = flags & u64::from(MapFlags::ANONYMOUS.bits()) != 0;
+                (is_anonymous || call.maps_file()) && self.admits(&call.plain())
             }
             Call::Words { .. } => self.admits(&call.plain()),
             Call::Mmap { hint, len, flags, .. } => {

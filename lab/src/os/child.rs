@@ -17,21 +17,26 @@
 //! | this one | the process, the area, the pipes |
 //! | `step` | the steps, and which are admitted |
 //! | `prepare` | arranging the address space |
+//! | `file` | the one file that they may map |
 //! | `memory` | their memory, loaded from and stored to by the parent |
 //! | `processes` | processes that the child forks, each with an area and pipes of its own |
 
+mod file;
 mod memory;
 mod prepare;
 mod processes;
 mod step;
 
+pub use file::{FILE, FILE_BYTES};
 pub use prepare::HugePages;
 pub use processes::MOST_PROCESSES;
 pub use step::Step;
 
 use super::touch;
+use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::mem::size_of;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use step::{Bounds, READ, WRITE};
 
@@ -53,6 +58,8 @@ pub struct Child {
     channels: [Channel; MOST_PROCESSES],
     /// What steps may change, once the address space is arranged.
     bounds: Option<Bounds>,
+    /// The file that steps may map, as the parent has it.
+    file: File,
 }
 
 /// A process that waits for steps.
@@ -83,17 +90,18 @@ impl Child {
         for _ in 0..MOST_PROCESSES {
             pairs.push(Channel::pair()?);
         }
+        let file = file::open()?;
         let [ours, theirs] = [0, 1].map(|side| std::array::from_fn(|nr| pairs[nr][side]));
         // SAFETY: the child calls only `start_serving`, which allocates nothing, takes no lock and never
         // returns.
         match unsafe { libc::fork() } {
             -1 => Err(Error::last_os_error()),
-            0 => start_serving(&theirs, &ours),
+            0 => start_serving(&theirs, &ours, file.as_raw_fd()),
             pid => {
                 theirs.iter().for_each(Channel::close);
                 let mut processes = [None; MOST_PROCESSES];
                 processes[0] = Some(Process { pid, parent: None });
-                Ok(Self { processes, channels: ours, bounds: None })
+                Ok(Self { processes, channels: ours, bounds: None, file })
             }
         }
     }
@@ -208,11 +216,12 @@ impl Channel {
 }
 
 /// The child's part: prepares to be asked, and serves the first channel.
-fn start_serving(channels: &[Channel; MOST_PROCESSES], others: &[Channel; MOST_PROCESSES]) -> ! {
+fn start_serving(channels: &[Channel; MOST_PROCESSES], others: &[Channel; MOST_PROCESSES], file: i32) -> ! {
     others.iter().for_each(Channel::close);
-    // SAFETY: asks to be killed when the parent dies, and to be the parent of processes whose own has ended;
-    // changes no memory.
+    // SAFETY: gives the file its number, asks to be killed when the parent dies, and to be the parent of
+    // processes whose own has ended; changes no memory.
     unsafe {
+        libc::dup2(file, FILE as i32);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
     }

@@ -8,6 +8,8 @@ use std::os::fd::AsRawFd;
 
 /// `PAGEMAP_SCAN`: `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: u64 = 0xc060_6610;
+/// The page is one of a file.
+const FILE: u64 = 1 << 2;
 /// The page is mapped by a present entry.
 const PRESENT: u64 = 1 << 3;
 /// The page is the zero page.
@@ -53,6 +55,8 @@ pub struct Present {
     pub zero: bool,
     /// Whether they lie in huge leaves.
     pub huge: bool,
+    /// Whether they are pages of a file, and not copies of such.
+    pub file: bool,
 }
 
 /// The present pages of `range` in the process whose `/proc/PID/pagemap` is `pagemap`.
@@ -71,7 +75,7 @@ pub fn present(pagemap: &File, range: &Range<u64>) -> Result<Vec<Present>> {
             vec: regions.as_mut_ptr() as u64,
             vec_len: RANGES as u64,
             category_mask: PRESENT,
-            return_mask: PRESENT | ZERO | HUGE,
+            return_mask: PRESENT | ZERO | HUGE | FILE,
             ..ScanArg::default()
         };
         // SAFETY: `arg` is the structure this request takes, it says its size, and it names `regions`, which
@@ -82,6 +86,7 @@ pub fn present(pagemap: &File, range: &Range<u64>) -> Result<Vec<Present>> {
             range: seen.start..seen.end,
             zero: seen.categories & ZERO != 0,
             huge: seen.categories & HUGE != 0,
+            file: seen.categories & FILE != 0,
         }));
         start = arg.walk_end;
     }

@@ -5,13 +5,16 @@
 //! | `shared` | `Object`: shared anonymous memory, of base pages or of the reserved pool |
 //! | `objects` | `Objects`: all objects of a system, by number |
 //! | `page_index` | page of an object to its frame |
+//! | `pager` | [`Pager`]: the embedder's objects, and waits for their pages |
 //!
-//! Today there is shared anonymous memory: an `Object` that is created with its mapping, or by a handle
+//! There is shared anonymous memory: an `Object` that is created with its mapping, or by a handle
 //! ([`ObjectHandle`](crate::space::ObjectHandle)), and dies when no page of it is mapped any more and no
-//! handle holds it. Its pages are base pages, folios of 512 of them that faults have given it, or
-//! huge pages of the reserved pool. Files of an
-//! embedder would be a trait with the same three questions: which frame holds this page, is it available
-//! without sleeping, does it still belong to the object.
+//! handle holds it. Its pages are base pages, folios of 512 of them that faults have given it, or huge pages
+//! of the reserved pool. And there are objects of the embedder, by a handle: what faults find missing, a
+//! [`Pager`] fills, without sleeping. The frames are the object's, here; what an embedder does to have them
+//! written back, or that a page goes again, comes with files.
+//!
+//! Private mappings show the same frames, and are never written through: see `space::fault`.
 //!
 //! # The frame of a page (protocol P12 of `docs/design/protocols.md`)
 //!
@@ -29,6 +32,7 @@
 
 mod objects;
 mod page_index;
+mod pager;
 mod shared;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -41,5 +45,6 @@ mod loom_tests;
 // counts what it maps.
 pub(crate) use objects::Objects;
 pub(crate) use page_index::{FoundPage, MAX_PAGES};
+pub use pager::{PageAnswer, Pager, PagerKey};
 pub use shared::SharedPoolCounts;
 pub(crate) use shared::{FillError, Object};

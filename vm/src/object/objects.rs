@@ -1,7 +1,8 @@
 //! All objects of a system, found by number.
 
+use super::pager::{PageAnswer, PageWait, PageWaits, Pager, PagerKey};
 use super::{Object, page_index};
-use crate::frame::{HugeReserve, Memory, Registry};
+use crate::frame::{HugeReserve, Memory, PageFill, Registry};
 use crate::machine::Machine;
 use crate::sync::{Rcu, ReadGuard};
 use crate::units::PageSize;
@@ -11,12 +12,45 @@ use core::num::NonZeroU64;
 /// The objects of a system. A number names one object or, once that is dead, none.
 pub(crate) struct Objects<'m, M: Machine> {
     registry: Registry<'m, Object<M::Cpu>, M>,
+    /// Who fills the pages of the embedder's.
+    pager: Option<&'m dyn Pager<M>>,
+    waits: PageWaits<'m, M::Cpu>,
 }
 
 impl<'m, M: Machine> Objects<'m, M> {
-    /// No objects, of frames of `memory`, for readers of `rcu`. `None` where memory does not suffice.
-    pub(crate) fn new(memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>) -> Option<Self> {
-        Some(Self { registry: Registry::new(memory, rcu)? })
+    /// No objects, of frames of `memory`, for readers of `rcu`, with a pager of the embedder's objects if
+    /// there are such. `None` where memory does not suffice.
+    pub(crate) fn new(
+        memory: &Memory<'m, M>,
+        rcu: &Rcu<M::Cpu>,
+        pager: Option<&'m dyn Pager<M>>,
+    ) -> Option<Self> {
+        let waits = PageWaits::carve(&mut memory.boot_allocator())?;
+        Some(Self { registry: Registry::new(memory, rcu)?, pager, waits })
+    }
+
+    /// Whether there is a pager.
+    pub(crate) fn has_pager(&self) -> bool {
+        self.pager.is_some()
+    }
+
+    /// Asks the pager for a page. What to wait on where that is not ready. Called with no lock held and
+    /// outside any read section.
+    pub(crate) fn ask_pager(
+        &self,
+        key: PagerKey,
+        page: u64,
+        into: &mut PageFill<'_, M>,
+    ) -> (PageAnswer, PageWait<'m, M::Cpu>) {
+        let is_late = mutant!("pager.word-looked-at-late");
+        let before = self.waits.look(key, page);
+        let answer = self.pager.map_or(PageAnswer::Error, |pager| pager.try_page(key, page, into));
+        (answer, if is_late { self.waits.look(key, page) } else { before })
+    }
+
+    /// Wakes the faults that wait for a page of the embedder's object.
+    pub(crate) fn page_ready(&self, key: PagerKey, page: u64) {
+        self.waits.ready(key, page);
     }
 
     /// Makes an object of `pages` pages, of which `mapped` are about to be mapped, of a number that no other
@@ -29,6 +63,18 @@ impl<'m, M: Machine> Objects<'m, M> {
         (pages, mapped): (u64, u64),
     ) -> Option<()> {
         let object = Object::new(number, (pages, mapped), memory.id(), rcu.id());
+        self.registry.insert(memory, number, object).ok().map(|_| ())
+    }
+
+    /// As [`create`](Self::create), of an object of the embedder's.
+    pub(crate) fn create_paged(
+        &self,
+        memory: &Memory<'m, M>,
+        rcu: &Rcu<M::Cpu>,
+        number: NonZeroU64,
+        (key, mapped): (PagerKey, u64),
+    ) -> Option<()> {
+        let object = Object::new_paged(number, key, mapped, memory.id(), rcu.id());
         self.registry.insert(memory, number, object).ok().map(|_| ())
     }
 

@@ -4,8 +4,10 @@
 //! yet may be filled by a fault in any space. So the pool's `reserved` is the number of entries that say so
 //! and what the objects say together.
 
-use super::page_index::{FoundPage, PageIndex};
-use crate::frame::{FrameRef, HugeReserve, Memory, PoolFolio, PoolTake, TakenSlot, ZeroedFolio, ZeroedFrame};
+use super::PagerKey;
+use super::page_index::{FoundPage, MAX_PAGES, PageIndex};
+use crate::frame::{FrameRef, HugeReserve, Memory, PageFill, PoolFolio, PoolTake, TakenSlot};
+use crate::frame::{ZeroedFolio, ZeroedFrame};
 use crate::machine::{Cpu, Machine};
 use crate::sync::{ReadGuard, SpinLock, UniqueId, lockdep};
 use crate::units::{Order, PageSize, Pfn};
@@ -16,8 +18,10 @@ use core::num::NonZeroU64;
 pub(crate) struct Object<C: Cpu> {
     /// Its number, which the records of its frames name.
     number: NonZeroU64,
-    /// Base pages that may be mapped.
+    /// Base pages that it may have: pages that begin there lie beyond its end.
     pages: u64,
+    /// Who fills its pages, if they are not zeros at first.
+    pager: Option<PagerKey>,
     /// The size of its pages: not base pages where they are of the reserved pool.
     size: PageSize,
     /// Whether the pool has set a huge page aside for each page.
@@ -60,6 +64,8 @@ pub(super) struct LeftOver<'m, M: Machine> {
 pub(crate) enum FillError {
     /// The object is dead: no page of it is mapped.
     Dead,
+    /// The page lies beyond its end.
+    Beyond,
     /// No frame for a node.
     NoMemory,
 }
@@ -75,7 +81,19 @@ impl<C: Cpu> Object<C> {
     ) -> Self {
         let counts = SpinLock::new(ObjectCounts { mapped, reserved: 0, filled: 0 });
         let (size, reserves, index) = (PageSize::Base, false, PageIndex::new(memory, rcu));
-        Self { number, pages, size, reserves, counts, index }
+        Self { number, pages, pager: None, size, reserves, counts, index }
+    }
+
+    /// As [`new`](Self::new), of as many pages as an object may have: which of them there are, its pager
+    /// says.
+    pub(super) fn new_paged(
+        number: NonZeroU64,
+        key: PagerKey,
+        mapped: u64,
+        memory: UniqueId,
+        rcu: UniqueId,
+    ) -> Self {
+        Self { pager: Some(key), ..Self::new(number, (MAX_PAGES, mapped), memory, rcu) }
     }
 
     /// As [`new`](Self::new), of huge pages of the reserved pool of `size`, of which `reserved` are set aside
@@ -91,9 +109,24 @@ impl<C: Cpu> Object<C> {
         Self { size, reserves: reserved > 0, counts, ..Self::new(number, (pages, pages), memory, rcu) }
     }
 
-    /// Base pages that may be mapped.
+    /// Base pages that it may have.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
+    }
+
+    /// Whether a folio that begins at a page has none beyond the end.
+    pub(crate) fn has_room(&self, page: u64, order: Order) -> bool {
+        page.checked_add(order.frames()).is_some_and(|end| end <= self.pages)
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> NonZeroU64 {
+        self.number
+    }
+
+    /// The name that its pager knows it by; `None`: its pages are zeros at first.
+    pub(crate) fn pager_key(&self) -> Option<PagerKey> {
+        self.pager
     }
 
     /// By what right a page that is not filled takes a huge page of the reserved pool.
@@ -196,6 +229,22 @@ impl<C: Cpu> Object<C> {
         })
     }
 
+    /// As [`fill`](Self::fill), of a page that the pager has filled.
+    ///
+    /// # Errors
+    /// As of that.
+    pub(crate) fn fill_from_pager<'m, M: Machine<Cpu = C>>(
+        &self,
+        memory: &'m Memory<'m, M>,
+        page: u64,
+        filled: &mut Option<PageFill<'_, M>>,
+        reading: &ReadGuard<'_, C>,
+    ) -> Result<Pfn, FillError> {
+        self.fill_with((page, Order::BASE), (memory, reading), |owner, _| {
+            Some(filled.take()?.into_file(owner))
+        })
+    }
+
     /// As [`fill`](Self::fill), of a huge page of the reserved pool: `page` is the first that it is for.
     ///
     /// # Errors
@@ -231,6 +280,9 @@ impl<C: Cpu> Object<C> {
         }
         if let Some(there) = self.index.lookup(memory, page, reading) {
             return Ok(there);
+        }
+        if page >= self.pages && !mutant!("object.end-ignored") {
+            return Err(FillError::Beyond);
         }
         let slot = self.index.place(memory, (page, order), reading).ok_or(FillError::NoMemory)?;
         let filled = make((self.number.get(), page), &mut counts).ok_or(FillError::NoMemory)?;

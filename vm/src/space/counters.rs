@@ -38,7 +38,7 @@ macro_rules! counters {
 counters! {
     /// Page faults, however they ended.
     PgFault = "pgfault",
-    /// Page faults that had to wait for I/O.
+    /// Page faults whose page a pager had to fill.
     PgMajFault = "pgmajfault",
     /// Page faults that ended with a signal.
     PgFaultError = "pgfault_error",
@@ -70,6 +70,8 @@ counters! {
     SpfHugeShared = "spf_huge_shared",
     /// Speculation gave up: the reserved pool has no huge page (only the locked path may report that).
     SpfPoolEmpty = "spf_pool_empty",
+    /// Speculation gave up: the object has no such page (only the locked path may report that).
+    SpfBeyond = "spf_beyond",
     /// Huge pages installed by faults.
     ThpFaultAlloc = "thp_fault_alloc",
     /// Faults that got a base page because no block for a huge page was free.

@@ -24,6 +24,7 @@ use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::{Order, Vpn, VpnRange};
 use crate::vma::{HugeSizes, pages_of};
+use core::cell::Cell;
 use core::fmt;
 
 const LATE: u64 = 1;
@@ -43,7 +44,11 @@ pub(super) struct ForkCursor<C: Cpu> {
 
 /// A fork that is under way, until this is dropped.
 #[must_use = "the fork has ended once this is dropped"]
-pub(super) struct ForkUnderWay<'a, C: Cpu>(&'a ForkCursor<C>);
+pub(super) struct ForkUnderWay<'a, C: Cpu> {
+    cursor: &'a ForkCursor<C>,
+    /// Whether a mapping was frozen, which is to be thawed before the end.
+    has_frozen: Cell<bool>,
+}
 
 /// A collapse that is under way, until this is dropped. Calls that lock the space to read and drop contents
 /// wait for it as for a fork.
@@ -118,7 +123,7 @@ impl<C: Cpu> ForkCursor<C> {
 
     /// Begins a fork. The caller is alone in the space.
     pub fn begin(&self) -> ForkUnderWay<'_, C> {
-        let fork = ForkUnderWay(self);
+        let fork = ForkUnderWay { cursor: self, has_frozen: Cell::new(false) };
         // No page below the first is mapped, or it is swept at once.
         fork.advance(Vpn(1));
         fork
@@ -129,13 +134,23 @@ impl<C: Cpu> ForkUnderWay<'_, C> {
     /// Notes that all pages below `page` were swept. Called under the lock of the table that decides about
     /// the last of them.
     pub fn advance(&self, page: Vpn) {
-        self.0.cursor.store(page.0 << CURSOR_SHIFT | LATE, Relaxed);
+        self.cursor.cursor.store(page.0 << CURSOR_SHIFT | LATE, Relaxed);
+    }
+
+    /// Notes that a mapping was frozen.
+    pub fn note_frozen(&self) {
+        self.has_frozen.set(true);
+    }
+
+    /// Whether one was.
+    pub fn has_frozen(&self) -> bool {
+        self.has_frozen.get()
     }
 }
 
 impl<C: Cpu> Drop for ForkUnderWay<'_, C> {
     fn drop(&mut self) {
-        self.0.cursor.store(LATE, Relaxed);
+        self.cursor.cursor.store(LATE, Relaxed);
     }
 }
 

@@ -11,7 +11,7 @@
 
 use super::{AddressSpace, Error, MapBacking, Vm};
 use crate::machine::Machine;
-use crate::object::MAX_PAGES;
+use crate::object::{MAX_PAGES, PagerKey};
 use crate::space::ops::page_len;
 use crate::sync::UniqueId;
 use crate::units::{PAGE_SIZE, VirtAddr, VpnRange};
@@ -63,6 +63,20 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         Ok(Self { vm, object })
     }
 
+    /// A new object whose pages the system's [pager](super::VmOptions::pager) fills, as they are touched; it knows it
+    /// by `key`. Made once for each of the embedder's objects: two of one key have pages of their own.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where the system has no pager; [`Error::NoMemory`] where there is none for its
+    /// record.
+    pub fn paged(vm: &'v Vm<'v, M>, key: PagerKey) -> Result<Self, Error> {
+        if !vm.objects.has_pager() {
+            return Err(Error::Invalid);
+        }
+        let object = vm.or_reclaim(|| vm.create_paged_object(key, 1)).ok_or(Error::NoMemory)?;
+        Ok(Self { vm, object })
+    }
+
     /// A handle more of an object that a mapping or a handle keeps until this returns.
     fn hold(vm: &'v Vm<'v, M>, object: ObjectId) -> Self {
         vm.count_mapped(object, 1);
@@ -74,7 +88,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         self.object
     }
 
-    /// Bytes that may be mapped: whole pages.
+    /// Bytes that it may have: whole pages. Of one whose pages a pager fills, as many as any object.
     pub fn len_bytes(&self) -> u64 {
         let reading = self.vm.read();
         self.vm.object(self.object, &reading).map_or(0, |object| object.pages()) * PAGE_SIZE as u64
@@ -101,12 +115,10 @@ impl ObjectPages<'_> {
         self.first
     }
 
-    /// Whether the object is of this system and has `len` pages from the first on.
-    pub(super) fn are_in<M: Machine>(self, vm: &Vm<'_, M>, len: u64) -> bool {
-        let end = self.first.checked_add(len);
-        let reading = vm.read();
-        let has = |object: &crate::object::Object<M::Cpu>| end.is_some_and(|end| end <= object.pages());
-        self.memory == vm.memory.id() && vm.object(self.object, &reading).is_some_and(has)
+    /// Whether the object is of this system, and `len` pages from the first on have numbers. It may have
+    /// fewer.
+    pub(super) fn are_of<M: Machine>(self, vm: &Vm<'_, M>, len: u64) -> bool {
+        self.memory == vm.memory.id() && self.first.checked_add(len).is_some()
     }
 }
 

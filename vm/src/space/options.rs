@@ -1,8 +1,9 @@
-//! How a system is made: its helpers, and its policies for huge pages.
+//! How a system is made: its helpers, its policies for huge pages, its pager.
 
 use super::Vm;
 use crate::frame::RecordInit;
 use crate::machine::Machine;
+use crate::object::Pager;
 use crate::vma::{HugePolicy, HugeSizes, SharedHugePolicy, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
@@ -33,6 +34,8 @@ pub struct VmOptions<'m, M: Machine> {
     pub shared_huge_pages: SharedHugePolicy,
     /// What loads of untouched memory find where huge pages are allowed.
     pub zero_page: ZeroPagePolicy,
+    /// Who fills the pages of the embedder's objects ([`ObjectHandle::paged`](super::ObjectHandle::paged)).
+    pub pager: Option<&'m dyn Pager<M>>,
 }
 
 impl<M: Machine> Default for VmOptions<'_, M> {
@@ -44,6 +47,7 @@ impl<M: Machine> Default for VmOptions<'_, M> {
             huge_sizes: HugeSizes::NEVER,
             shared_huge_pages: SharedHugePolicy::Never,
             zero_page: ZeroPagePolicy::Huge,
+            pager: None,
         }
     }
 }
@@ -65,6 +69,7 @@ impl<M: Machine> fmt::Debug for VmOptions<'_, M> {
             .field("huge_sizes", &self.huge_sizes)
             .field("shared_huge_pages", &self.shared_huge_pages)
             .field("zero_page", &self.zero_page)
+            .field("has_pager", &self.pager.is_some())
             .finish()
     }
 }

@@ -7,7 +7,7 @@ use crate::frame::{
     BootError, BootMap, BootMemory, HugeReserve, IndexAllocator, IndexPools, IndexReserve, Memory, PoolCounts,
 };
 use crate::machine::Machine;
-use crate::object::{Object, Objects, SharedPoolCounts};
+use crate::object::{Object, Objects, PagerKey, SharedPoolCounts};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::table::{LeafClass, SlotRun};
 use crate::tlb::{Shootdown, ShootdownStats};
@@ -73,7 +73,7 @@ impl<'m, M: Machine> Vm<'m, M> {
         let rcu = Rcu::carve_with(&mut memory.boot_allocator(), nr_cpus, memory.garbage_limits())
             .ok_or(BootError::TooSmall)?;
         let mappings = IndexPools::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
-        let objects = Objects::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
+        let objects = Objects::new(&memory, &rcu, options.pager).ok_or(BootError::TooSmall)?;
         let anon = AnonNodes::new(&memory, &rcu).ok_or(BootError::TooSmall)?;
         Ok(Self {
             machine,
@@ -91,6 +91,14 @@ impl<'m, M: Machine> Vm<'m, M> {
             zero_page: options.zero_page,
             numbers,
         })
+    }
+
+    /// Says that the answer of the pager about a page is another one than
+    /// [`PageAnswer::NotReady`](crate::object::PageAnswer::NotReady) now: the faults that wait for it ask
+    /// again. Takes no lock and waits for nothing; may be called wherever
+    /// [`Cpu::wake`](crate::machine::Cpu::wake) may, as in a handler of interrupts.
+    pub fn page_ready(&self, object: PagerKey, page: u64) {
+        self.objects.page_ready(object, page);
     }
 
     /// Makes the reserved pool one of `pages` huge pages of a size, as far as that can be, by helpers of each
@@ -245,6 +253,13 @@ impl<'m, M: Machine> Vm<'m, M> {
     pub(super) fn create_object(&self, pages: u64, mapped: u64) -> Option<ObjectId> {
         let object = ObjectId::new(self.numbers.next())?;
         self.objects.create(&self.memory, &self.rcu, object.number(), (pages, mapped))?;
+        Some(object)
+    }
+
+    /// Makes an object of the embedder's, of which `mapped` pages are about to be mapped.
+    pub(super) fn create_paged_object(&self, key: PagerKey, mapped: u64) -> Option<ObjectId> {
+        let object = ObjectId::new(self.numbers.next())?;
+        self.objects.create_paged(&self.memory, &self.rcu, object.number(), (key, mapped))?;
         Some(object)
     }
 

@@ -129,6 +129,11 @@ impl LeafClass {
         matches!(self, Self::Anon { hugetlb: true })
     }
 
+    /// Whether it is the space's own: no object's, and no frames that were given.
+    pub(crate) const fn is_own(self) -> bool {
+        matches!(self, Self::Zero | Self::Anon { .. })
+    }
+
     /// Whether it shows zeros.
     pub(crate) const fn is_zeros(self) -> bool {
         matches!(self, Self::Zero)

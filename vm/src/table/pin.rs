@@ -8,16 +8,17 @@ use crate::units::{Access, Level, Pfn, Rights, Vpn};
 
 impl<M: Machine> LockedTable<'_, M> {
     /// The frame that `slot` maps, if the page keeps that frame while there is a reference to it: user
-    /// memory that is *exclusive*, or memory of an object; and if the entry has the rights. `None` for the
-    /// zero page, for shared frames, and for frames that the entry does not own.
+    /// memory that is *exclusive*, or memory of an object where the mapping `shares` it: a private one copies
+    /// it when it is stored to. And if the entry has the rights. `None` for the zero page, for shared frames,
+    /// and for frames that the entry does not own.
     ///
     /// It stays so as long as this table is locked.
-    pub(crate) fn pinnable(&self, slot: usize, needs: Rights) -> Option<Pfn> {
+    pub(crate) fn pinnable(&self, slot: usize, needs: Rights, shares: bool) -> Option<Pfn> {
         let Entry::Leaf(leaf) = self.entry(slot) else { return None };
         let state = self.mapped_meta(slot).map(FrameMeta::state)?;
         let is_kept = match state.kind() {
             Kind::User => state.is_exclusive() || mutant!("pin.shared-frame-pinned"),
-            kind => kind == Kind::File,
+            kind => kind == Kind::File && (shares || mutant!("pin.object-page-pinned")),
         };
         (is_kept && leaf.rights.contains(needs)).then_some(leaf.pfn)
     }
@@ -56,7 +57,8 @@ pub enum FastPinRefusal {
     NotOwned,
     /// A transparent huge page: pins are of base pages, so it is split first.
     Huge,
-    /// The frame is not *exclusive*, may be discarded, was freed meanwhile, or has too many references.
+    /// The frame is not *exclusive*, may be discarded, is an object's and not to be written there, was freed
+    /// meanwhile, or has too many references.
     NotPinnable,
     /// The entry changed while the frame was being pinned.
     EntryChanged,
@@ -98,7 +100,8 @@ impl<M: Machine> EntryRef<'_, '_, M> {
         if self.table.level() != Level::Pte && !mutant!("pin.fast-huge-pinned") {
             return Err(FastPinRefusal::Huge);
         }
-        let pinned = memory.try_pin(leaf.pfn).ok_or(FastPinRefusal::NotPinnable)?;
+        let writable = leaf.rights.contains(Rights::WRITE);
+        let pinned = memory.try_pin(leaf.pfn, writable).ok_or(FastPinRefusal::NotPinnable)?;
         let used = M::Format::used(self.word, access == Access::Write && !mutant!("pin.fast-dirty-not-set"));
         let is_same = self.is_same_after_use(used);
         if is_same { Ok(pinned) } else { Err(FastPinRefusal::EntryChanged) }
@@ -119,7 +122,8 @@ impl<M: Machine> EntryRef<'_, '_, M> {
     ) -> Result<PinnedFrame<'m, M>, FastPinRefusal> {
         let Entry::Leaf(leaf) = self.entry() else { return Err(FastPinRefusal::NotPresent) };
         let part = page.0 & (self.table.level().entry_pages() - 1);
-        let pinned = memory.try_pin_part(leaf.pfn, part).ok_or(FastPinRefusal::Huge)?;
+        let writable = leaf.rights.contains(Rights::WRITE);
+        let pinned = memory.try_pin_part(leaf.pfn, part, writable).ok_or(FastPinRefusal::Huge)?;
         let used = M::Format::used(self.word, access == Access::Write);
         if self.is_same_after_use(used) { Ok(pinned) } else { Err(FastPinRefusal::EntryChanged) }
     }

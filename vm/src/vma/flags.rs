@@ -123,6 +123,12 @@ impl VmaFlags {
         (asked & Self::REQUESTABLE.difference(PRIVATE_ONLY)) | Self::SHARED | Self::MAY_ACCESS
     }
 
+    /// The flags of a new private mapping of an object, likewise: its pages are copied when they are stored
+    /// to, so that writable memory counts as committed. It neither grows down nor is wiped by a fork.
+    pub fn new_private(asked: Self) -> Self {
+        Self::new_anonymous(asked - Self::GROWS_DOWN.union(Self::WIPE_ON_FORK))
+    }
+
     /// The flags of a new mapping of the reserved pool, likewise; of shared memory with
     /// [`SHARED`](Self::SHARED) besides. It is not counted as committed: the pool has an account of its own.
     /// It does not grow, and its pages are huge whatever the advice.

@@ -31,6 +31,7 @@ mod list_index;
 mod list_jobs;
 mod list_mapper;
 mod list_memory;
+mod list_objects;
 mod list_pool;
 mod list_rmap;
 mod list_shared_huge;
@@ -96,6 +97,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_rmap::ALL)
         .chain(list_pool::ALL)
         .chain(list_shared_huge::ALL)
+        .chain(list_objects::ALL)
 }
 
 /// Plays the mutations whose points stand after `--only`, or all of them; with `--write` before, their rows

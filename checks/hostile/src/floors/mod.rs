@@ -8,6 +8,7 @@ pub mod index;
 pub mod locks;
 pub mod machine;
 pub mod objects;
+pub mod pagers;
 pub mod pin;
 pub mod rcu;
 pub mod records;

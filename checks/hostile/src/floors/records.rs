@@ -79,7 +79,8 @@ fn next(state: FrameState) -> Vec<FrameState> {
     next.push(call!(FrameState::unretired, state));
     next.push(call!(FrameState::relinquished, state));
     next.push(call!(FrameState::gotten, state));
-    next.push(call!(FrameState::gotten_to_pin, state));
+    next.push(call!(FrameState::gotten_to_pin, state, true));
+    next.push(call!(FrameState::gotten_to_pin, state, false));
     next.push(call!(FrameState::pinned, state));
     next.push(call!(FrameState::put, state));
     next.push(call!(FrameState::unpinned, state));

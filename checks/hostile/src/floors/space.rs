@@ -1,7 +1,7 @@
 //! The address space: addresses and lengths at all edges, spaces of another machine, spaces that are loaded
 //! in no order, and guards that are forgotten.
 
-use super::objects;
+use super::{objects, pagers};
 use crate::odd::{self, NUMBERS};
 use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use_pages, with_vm};
 use crate::{call, called};
@@ -30,6 +30,7 @@ type Space<'v> = AddressSpace<'v, Lab>;
 /// Calls every function of the floor.
 pub fn run() {
     on_cpu(vms);
+    pagers::run(new_space);
     counters();
     with_vm(layouts);
     with_vm(|machine, vm| {

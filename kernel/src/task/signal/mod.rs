@@ -70,6 +70,7 @@ pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
             return;
         }
         FaultError::PoolEmpty => (SIGBUS, BUS_ADRERR, "no huge page is left of those that are reserved"),
+        FaultError::Beyond => (SIGBUS, BUS_ADRERR, "the object that is mapped there has no such page"),
         FaultError::Stalled => (SIGBUS, BUS_ADRERR, "another party has the page, and does not go on"),
         _ => end_by(SIGKILL, &saved.frame, "there is no memory for a page"),
     };

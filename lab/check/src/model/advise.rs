@@ -40,7 +40,7 @@ impl Model {
 
     /// Advises `[start, end)` of one mapping.
     fn advise_part(&mut self, mapping: &Mapping, start: u64, end: u64, number: i32) -> Result<(), Errno> {
-        let private = mapping.object.is_none();
+        let is_anonymous = mapping.object.is_none();
         match number {
             // Nothing is locked here.
             advice::DONTNEED | advice::DONTNEED_LOCKED => {
@@ -48,7 +48,7 @@ impl Model {
                 self.free_emptied(&(start..end));
             }
             advice::COLLAPSE => return self.collapse(mapping, &(start..end)),
-            advice::FREE | advice::WIPEONFORK if !private => return Err(Errno::EINVAL),
+            advice::FREE | advice::WIPEONFORK if !is_anonymous => return Err(Errno::EINVAL),
             advice::FREE => self.free_parts(&(start..end)),
             advice::WILLNEED | advice::COLD => {}
             _ => {

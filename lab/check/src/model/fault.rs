@@ -2,14 +2,17 @@
 
 use super::mapping::{Anon, Mapping, VmFlags};
 use super::{Contents, Model, Page};
-use crate::calls::{CallResult, Errno, PAGE, Segv};
+use crate::calls::{CallResult, Errno, FILE_PAGES, PAGE, Segv};
+
+/// The page lies beyond the end of its object.
+struct Beyond;
 
 impl Model {
     /// Reads one byte.
     pub(super) fn read(&mut self, addr: u64) -> CallResult {
         match self.access(addr, VmFlags::READ) {
             Ok(()) => CallResult::Byte(self.contents(addr).map_or(0, |contents| contents.byte(addr % PAGE))),
-            Err(refused) => CallResult::Segv(refused),
+            Err(refused) => refused,
         }
     }
 
@@ -20,18 +23,20 @@ impl Model {
                 self.contents(addr).expect("a written page has contents").set(addr % PAGE, value);
                 CallResult::Written
             }
-            Err(refused) => CallResult::Segv(refused),
+            Err(refused) => refused,
         }
     }
 
     /// Makes the page ready for a store of another process, and writes the byte, if there is one: private
     /// memory whatever its rights are, shared memory that may be written.
     pub(super) fn force(&mut self, addr: u64, value: Option<u8>) -> CallResult {
-        let may = |mapping: &&Mapping| mapping.object.is_none() || mapping.flags.contains(VmFlags::WRITE);
+        let may = |mapping: &&Mapping| !mapping.is_shared() || mapping.flags.contains(VmFlags::WRITE);
         if self.mappings.at(addr).filter(may).is_none() {
             return CallResult::Error(Errno::EFAULT);
         }
-        self.touch(addr, VmFlags::WRITE);
+        if self.touch(addr, VmFlags::WRITE).is_err() {
+            return CallResult::Error(Errno::EFAULT);
+        }
         let contents = self.contents(addr).expect("a written page has contents");
         if let Some(value) = value {
             contents.set(addr % PAGE, value);
@@ -40,29 +45,38 @@ impl Model {
     }
 
     /// Checks rights and makes the page resident.
-    fn access(&mut self, addr: u64, right: VmFlags) -> Result<(), Segv> {
-        let mapping = self.mappings.at(addr).ok_or(Segv::Unmapped)?;
+    fn access(&mut self, addr: u64, right: VmFlags) -> Result<(), CallResult> {
+        let mapping = self.mappings.at(addr).ok_or(CallResult::Segv(Segv::Unmapped))?;
         // Hardware and Linux read where any right is granted.
         let enough = if right == VmFlags::WRITE { VmFlags::WRITE } else { VmFlags::RIGHTS };
         if !mapping.flags.intersects(enough) {
-            return Err(Segv::Rights);
+            return Err(CallResult::Segv(Segv::Rights));
         }
-        self.touch(addr, right);
-        Ok(())
+        self.touch(addr, right).map_err(|Beyond| CallResult::Bus)
     }
 
     /// Makes the page at `addr`, which is mapped, resident for the access; rights do not matter any more.
-    fn touch(&mut self, addr: u64, right: VmFlags) {
+    fn touch(&mut self, addr: u64, right: VmFlags) -> Result<(), Beyond> {
         let mapping = self.mappings.at(addr).expect("the caller found it");
         if let Some(object) = mapping.object {
-            let number = mapping.page_offset(addr);
-            let object = self.objects.contents.get_mut(&object).expect("a mapped object lives");
-            object.entry(number).or_default();
+            let (number, is_shared) = (mapping.page_offset(addr), mapping.is_shared());
             self.note_table(addr);
-            return;
+            if self.pages.contains_key(&(addr / PAGE * PAGE)) {
+                return Ok(());
+            }
+            if self.file == Some(object) && number >= FILE_PAGES {
+                return Err(Beyond);
+            }
+            let object = self.objects.contents.get_mut(&object).expect("a mapped object lives");
+            let shown = object.entry(number).or_default().clone();
+            if !is_shared && right == VmFlags::WRITE {
+                self.give_anon(addr);
+                self.pages.insert(addr / PAGE * PAGE, Page::Own(shown));
+            }
+            return Ok(());
         }
         if self.touch_huge(addr, right == VmFlags::WRITE) {
-            return;
+            return Ok(());
         }
         self.note_table(addr);
         if right == VmFlags::WRITE {
@@ -73,17 +87,18 @@ impl Model {
         if right == VmFlags::WRITE && matches!(page, Page::Zero) {
             *page = Page::Own(Contents::default());
         }
+        Ok(())
     }
 
     /// The contents of the resident page at `addr`, if that has any of its own.
     fn contents(&mut self, addr: u64) -> Option<&mut Contents> {
         let mapping = self.mappings.at(addr)?;
-        match mapping.object {
-            Some(object) => self.objects.contents.get_mut(&object)?.get_mut(&mapping.page_offset(addr)),
-            None => match self.pages.get_mut(&(addr / PAGE * PAGE))? {
-                Page::Own(contents) => Some(contents),
-                Page::Zero => None,
-            },
+        match (self.pages.get_mut(&(addr / PAGE * PAGE)), mapping.object) {
+            (Some(Page::Own(contents)), _) => Some(contents),
+            (None, Some(object)) => {
+                self.objects.contents.get_mut(&object)?.get_mut(&mapping.page_offset(addr))
+            }
+            (Some(Page::Zero) | None, _) => None,
         }
     }
 
@@ -115,7 +130,7 @@ impl Model {
             if !mapping.flags.contains(right) {
                 return Err(Errno::EINVAL);
             }
-            self.touch(page, right);
+            self.touch(page, right).map_err(|Beyond| Errno::EFAULT)?;
         }
         Ok(0)
     }
@@ -125,8 +140,9 @@ impl Model {
         for page in (start..end).step_by(PAGE as usize) {
             let flags = self.mappings.at(page).expect("just mapped").flags;
             let private_write = flags & (VmFlags::WRITE | VmFlags::SHARED) == VmFlags::WRITE;
-            if flags.intersects(VmFlags::RIGHTS) {
-                self.touch(page, if private_write { VmFlags::WRITE } else { VmFlags::READ });
+            let right = if private_write { VmFlags::WRITE } else { VmFlags::READ };
+            if flags.intersects(VmFlags::RIGHTS) && self.touch(page, right).is_err() {
+                break;
             }
         }
     }

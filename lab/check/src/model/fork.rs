@@ -42,7 +42,7 @@ impl Model {
 /// Whether the child gets the entries of a private mapping.
 fn is_copied(mapping: &Mapping, zero_pages: InheritedZeroPages) -> bool {
     let is_wiped = mapping.flags.contains(VmFlags::WIPEONFORK);
-    mapping.object.is_none()
+    !mapping.is_shared()
         && !is_wiped
         && (mapping.anon.is_some() || zero_pages == InheritedZeroPages::Everywhere)
 }

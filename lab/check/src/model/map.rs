@@ -31,7 +31,36 @@ impl Model {
             return Err(Errno::EEXIST);
         }
         let vm_flags = vm_flags(prot, flags)?;
-        self.map_region(addr, addr + len, vm_flags)?;
+        self.map_region(addr, addr + len, vm_flags, None)?;
+        if flags & (MapFlags::POPULATE | MapFlags::NONBLOCK) == MapFlags::POPULATE {
+            self.populate_quietly(addr, addr + len);
+        }
+        Ok(addr)
+    }
+
+    /// Maps the file from a byte on, at a fixed place.
+    pub(super) fn mmap_file(
+        &mut self,
+        addr: u64,
+        len: u64,
+        prot: Prot,
+        flags: MapFlags,
+        offset: u64,
+    ) -> Result<u64, Errno> {
+        if !offset.is_multiple_of(PAGE) || len == 0 || !flags.contains(MapFlags::FIXED) {
+            return Err(Errno::EINVAL);
+        }
+        let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::ENOMEM)?;
+        if self.mappings.len() > self.most_mappings() {
+            return Err(Errno::ENOMEM);
+        }
+        let addr = self.place(addr, len, flags)?;
+        let vm_flags = vm_flags(prot, flags)?;
+        let file = self.file.unwrap_or_else(|| self.new_object());
+        // It stays, mapped or not.
+        self.file = Some(file);
+        self.objects.held.insert(file);
+        self.map_region(addr, addr + len, vm_flags, Some((file, offset / PAGE)))?;
         if flags & (MapFlags::POPULATE | MapFlags::NONBLOCK) == MapFlags::POPULATE {
             self.populate_quietly(addr, addr + len);
         }
@@ -44,8 +73,15 @@ impl Model {
         if hint == 0 { 0 } else { hint.max(self.setting.min_addr.next_multiple_of(PAGE)) }
     }
 
-    /// Replaces whatever lies in `[start, end)` by a new mapping, which joins neighbours that agree.
-    fn map_region(&mut self, start: u64, end: u64, mut flags: VmFlags) -> Result<(), Errno> {
+    /// Replaces whatever lies in `[start, end)` by a new mapping, which joins neighbours that agree; `shown`
+    /// is the object that it shows, and the page of it that comes first.
+    fn map_region(
+        &mut self,
+        start: u64,
+        end: u64,
+        mut flags: VmFlags,
+        shown: Option<(u32, u64)>,
+    ) -> Result<(), Errno> {
         // The ends are split before anything can fail, and stay split if it does.
         self.cut_out(start, end)?;
         let pages = (end - start) / PAGE;
@@ -55,9 +91,9 @@ impl Model {
         }
         self.remove_range(start, end);
         self.free_tables(&(start..end));
-        let (object, offset) = (None, start / PAGE);
+        let (object, offset) = shown.map_or((None, start / PAGE), |(object, page)| (Some(object), page));
         let mut new = Mapping { start, end, flags, object, offset, anon: None, policy: None };
-        if flags.contains(VmFlags::SHARED) {
+        if flags.contains(VmFlags::SHARED) && shown.is_none() {
             // The new object commits its memory after the old mappings were removed.
             if !flags.contains(VmFlags::NORESERVE) {
                 self.commit(pages)?;

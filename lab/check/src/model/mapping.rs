@@ -20,7 +20,7 @@ bitflags::bitflags! {
         const WRITE = 2;
         /// Instructions may be fetched.
         const EXEC = 4;
-        /// A shared object.
+        /// Stores are the object's.
         const SHARED = 8;
         /// Never counted as committed.
         const NORESERVE = 16;
@@ -68,7 +68,7 @@ pub struct Mapping {
     pub end: u64,
     /// Rights, kind, advice.
     pub flags: VmFlags,
-    /// The shared object, none for private memory.
+    /// The object whose pages it shows, none for anonymous memory.
     pub object: Option<u32>,
     /// Number of the first page: within the object, or of the address itself.
     pub offset: u64,
@@ -79,6 +79,12 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    /// Whether stores are seen by others.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.flags.contains(VmFlags::SHARED)
+    }
+
     /// Pages from start to end.
     #[must_use]
     pub fn pages(&self) -> u64 {

@@ -9,6 +9,8 @@
 //!
 //! `fork` copies the map of pages; that frames are shared until they are written shows nowhere.
 //!
+//! A private mapping of an object keeps copies of its pages where it keeps those of anonymous memory.
+//!
 //! Not modelled: files, growing stacks, mlock, protection keys (execute-only mappings are readable here).
 //! Where Linux and the library differ, the setting says which of the two the model follows.
 
@@ -68,10 +70,12 @@ struct Objects {
 pub struct Model {
     setting: Setting,
     mappings: Mappings,
-    /// Touched private pages, by address.
+    /// Touched private pages, by address: of anonymous memory, and copies of objects' pages.
     pages: BTreeMap<u64, Page>,
     regions: Regions,
     objects: Objects,
+    /// The object of the one file.
+    file: Option<u32>,
     /// End of the heap in bytes.
     brk: u64,
     next_anon: u32,
@@ -91,6 +95,7 @@ impl Model {
             pages: BTreeMap::new(),
             regions: Regions::default(),
             objects,
+            file: None,
             brk: setting.start_brk,
             next_anon: 0,
             setting,
@@ -134,7 +139,11 @@ impl Model {
     /// What the words say that other calls cannot: the offset of mmap, which anonymous memory ignores but for
     /// its place in a page, and rights of mprotect beyond 32 bits. No word else is read further.
     fn words(&mut self, number: u64, words: [u64; 6]) -> Result<u64, Errno> {
-        match (Call::Words { number, words }).plain() {
+        let call = Call::Words { number, words };
+        match call.plain() {
+            Call::Mmap { hint, len, prot, flags } if call.maps_file() => {
+                self.mmap_file(hint, len, prot, flags, words[5])
+            }
             Call::Mmap { .. } if !words[5].is_multiple_of(PAGE) => Err(Errno::EINVAL),
             Call::Mmap { hint, len, prot, flags } => self.mmap(hint, len, prot, flags),
             Call::Mprotect { addr, len, .. } => self.mprotect(addr, len, words[2]),
@@ -170,14 +179,15 @@ impl Model {
 
     fn page_among(&self, objects: &Objects, addr: u64) -> Option<PageState> {
         let mapping = self.mappings.at(addr)?;
-        if let Some(object) = mapping.object {
-            let contents = objects.contents.get(&object)?.get(&mapping.page_offset(addr))?;
-            return Some(PageState::Shared(contents.print()));
+        match (self.pages.get(&(addr / PAGE * PAGE)), mapping.object) {
+            (Some(Page::Zero), _) => Some(PageState::Zero),
+            (Some(Page::Own(contents)), _) => Some(PageState::Own(contents.print())),
+            (None, Some(object)) => {
+                let contents = objects.contents.get(&object)?.get(&mapping.page_offset(addr))?;
+                Some(PageState::Shared(contents.print()))
+            }
+            (None, None) => None,
         }
-        Some(match self.pages.get(&(addr / PAGE * PAGE))? {
-            Page::Zero => PageState::Zero,
-            Page::Own(contents) => PageState::Own(contents.print()),
-        })
     }
 
     /// The huge leaves.

@@ -1,6 +1,6 @@
 //! Several address spaces that may map the same shared memory.
 
-use super::mapping::{Mapping, Sides};
+use super::mapping::{Mapping, Sides, VmFlags};
 use super::{Model, Objects};
 use crate::calls::{Call, CallResult, Errno, HugeLeaves, MapLine, PageState};
 use crate::setting::Setting;
@@ -54,6 +54,21 @@ impl Spaces {
         assert!(shown.object.is_some() && shown.end >= range.end, "one shared mapping");
         let part = Mapping { anon: None, policy: None, ..shown.part(range.start, range.end) };
         self.spaces[to].mappings.insert_merged(part, Sides::Both);
+    }
+
+    /// Maps the shared mapping that a space has in a range once more in the same space, private, to be read
+    /// and written, from `at` on, where it has nothing.
+    ///
+    /// # Panics
+    /// Where that is not so.
+    pub fn map_private(&mut self, space: usize, range: &Range<u64>, at: u64) {
+        let shown = self.spaces[space].mappings.at(range.start).expect("something is mapped there");
+        assert!(shown.object.is_some() && shown.end >= range.end, "one mapping of an object");
+        let part = shown.part(range.start, range.end);
+        let flags = VmFlags::READ | VmFlags::WRITE | VmFlags::ACCOUNT;
+        let end = at + (range.end - range.start);
+        let private = Mapping { start: at, end, flags, anon: None, policy: None, ..part };
+        self.spaces[space].mappings.insert_merged(private, Sides::Both);
     }
 
     /// Forks a space. Returns the number of the child, whose memory is a copy.

@@ -1,7 +1,7 @@
 //! Which outcomes are legal: those of some merge of the two CPUs' steps, executed by the model.
 
 use super::Operation;
-use super::operations::{BASE, FAR, PAGES, Step, Variation, setup, subject, touches};
+use super::operations::{BASE, FAR, Memory, OBJECT, PAGES, Step, Variation, setup, subject, touches};
 use crate::calls::{Call, CallResult, Errno, MapLine, PAGE, PageState, advice};
 use crate::model::{Mapping, Spaces};
 use crate::setting::Setting;
@@ -73,6 +73,9 @@ pub fn outcomes(pair: (Operation, Operation), variation: Variation, setting: &Se
     for space in 0..variation.spaces() {
         if space == 0 {
             model.call(0, &subject(variation));
+            if variation.memory == Memory::OfObject {
+                model.map_private(0, &(OBJECT..OBJECT + PAGES * PAGE), BASE);
+            }
         } else {
             model.share(0, space, &(BASE..BASE + PAGES * PAGE));
         }
@@ -159,7 +162,8 @@ impl Search<'_> {
 pub fn looked_at(setting: &Setting) -> impl Iterator<Item = u64> {
     let heap = setting.start_brk..setting.start_brk + 8 * PAGE;
     let near = BASE..BASE + 66 * PAGE;
-    near.chain(FAR..FAR + 4 * PAGE).chain(heap).step_by(PAGE as usize)
+    let object = OBJECT..OBJECT + PAGES * PAGE;
+    near.chain(FAR..FAR + 4 * PAGE).chain(object).chain(heap).step_by(PAGE as usize)
 }
 
 impl State {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Memory is private; or shared and mapped in one space; or shared and mapped in two, of which each CPU runs
-//! one.
+//! one; or a private mapping of shared memory, which one space maps beside it.
 //!
 //! The child of a fork is a space that is compared as the others are; the model's is a copy, made at once. So
 //! of two stores that a CPU made in order, no child may have the second without the first.

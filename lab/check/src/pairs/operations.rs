@@ -103,6 +103,8 @@ pub enum Operation {
     FindEntries,
     /// Pages are pinned for a device, all or none, and let go again.
     PinRange,
+    /// A store to the pages of the object that private memory is copied from.
+    StoreToObject,
 }
 
 /// Which pages an operation is about.
@@ -136,6 +138,8 @@ pub enum Memory {
     Shared,
     /// Shared memory that two spaces map; each CPU runs one of them.
     TwoSpaces,
+    /// A private mapping of shared memory, which is mapped elsewhere too, in one space that both CPUs run.
+    OfObject,
 }
 
 /// The circumstances of a run.
@@ -153,7 +157,7 @@ pub struct Variation {
 
 impl Variation {
     /// Number of variations.
-    pub const COUNT: u64 = 48;
+    pub const COUNT: u64 = 64;
 
     /// The variation that a seed plays.
     #[must_use]
@@ -161,7 +165,8 @@ impl Variation {
         let place = if seed & 1 == 0 { Place::Same } else { Place::Neighbours };
         let path = if seed & 2 == 0 { Path::Speculative } else { Path::Locked };
         let before = [Before::Nothing, Before::Read, Before::Written, Before::Anchored];
-        let memory = [Memory::Private, Memory::Shared, Memory::TwoSpaces][(seed / 16 % 3) as usize];
+        let memory = [Memory::Private, Memory::Shared, Memory::TwoSpaces, Memory::OfObject];
+        let memory = memory[(seed / 16 % 4) as usize];
         Self { place, path, before: before[(seed >> 2 & 3) as usize], memory }
     }
 
@@ -173,7 +178,10 @@ impl Variation {
 
     /// How memory is mapped at a fixed place.
     fn flags(self) -> MapFlags {
-        let kind = if self.memory == Memory::Private { MapFlags::PRIVATE } else { MapFlags::SHARED };
+        let kind = match self.memory {
+            Memory::Private | Memory::OfObject => MapFlags::PRIVATE,
+            Memory::Shared | Memory::TwoSpaces => MapFlags::SHARED,
+        };
         kind | MapFlags::ANONYMOUS | MapFlags::FIXED
     }
 }
@@ -188,14 +196,21 @@ const HOLE: u64 = BASE + (PAGES + 2) * PAGE;
 const ANCHOR: u64 = BASE + 64 * PAGE;
 /// Where a mapping of another table of leaves begins, beyond the first.
 pub const FAR: u64 = BASE + 512 * PAGE;
+/// Where the object is mapped shared that [`Memory::OfObject`] shows at [`BASE`].
+pub const OBJECT: u64 = BASE + 1024 * PAGE;
 /// Pages of the heap before.
 const HEAP_PAGES: u64 = 4;
 
 const BOTH: Prot = Prot::READ.union(Prot::WRITE);
 
-/// The mapping that the operations are about.
+/// The mapping that the operations are about; of [`Memory::OfObject`] the one of its object, which is mapped
+/// once more then.
 pub fn subject(variation: Variation) -> Call {
-    Call::Mmap { hint: BASE, len: PAGES * PAGE, prot: BOTH, flags: variation.flags() }
+    let (hint, flags) = match variation.memory {
+        Memory::OfObject => (OBJECT, MapFlags::SHARED | MapFlags::ANONYMOUS | MapFlags::FIXED),
+        _ => (BASE, variation.flags()),
+    };
+    Call::Mmap { hint, len: PAGES * PAGE, prot: BOTH, flags }
 }
 
 /// What else is mapped in each space before a run.
@@ -204,6 +219,11 @@ pub fn setup(variation: Variation, heap_start: u64) -> Vec<Call> {
     if variation.before == Before::Anchored {
         calls.push(Call::Mmap { hint: ANCHOR, len: PAGE, prot: BOTH, flags: variation.flags() });
         calls.push(Call::Write { addr: ANCHOR, value: 9 });
+    }
+    if variation.memory == Memory::OfObject {
+        // The last page is none of the object's yet.
+        let store = |page| Call::Write { addr: OBJECT + page * PAGE, value: 80 + page as u8 };
+        calls.extend((0..PAGES - 1).map(store));
     }
     calls.push(Call::Brk { addr: heap_start + HEAP_PAGES * PAGE });
     calls.push(Call::Write { addr: heap_start + PAGE, value: 7 });
@@ -249,6 +269,7 @@ impl Operation {
         Operation::StoreInOrder,
         Operation::FindEntries,
         Operation::PinRange,
+        Operation::StoreToObject,
     ];
 
     /// The steps of CPU `cpu`: the operation, and a look at its page afterwards.
@@ -308,6 +329,10 @@ impl Operation {
                 vec![Step::FindEntries { addr }, write(addr), Step::FindEntries { addr }]
             }
             Operation::PinRange => vec![Step::PinRange { addr, pages: 2 }],
+            Operation::StoreToObject if variation.memory == Memory::OfObject => {
+                vec![write(addr - BASE + OBJECT), write(addr - BASE + OBJECT + PAGE)]
+            }
+            Operation::StoreToObject => vec![],
             Operation::StoreInOrder => {
                 let far = FAR + 2 * cpu * PAGE;
                 let store = |addr, value| Step::Access(Call::Write { addr, value });

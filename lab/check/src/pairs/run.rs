@@ -2,7 +2,7 @@
 
 use super::Operation;
 use super::allowed::{Seen, looked_at, outcomes};
-use super::operations::{BASE, Memory, PAGES, Step, Variation, setup, subject, touches};
+use super::operations::{BASE, Memory, OBJECT, PAGES, Step, Variation, setup, subject, touches};
 use crate::calls::{Call, CallResult, PAGE};
 use crate::drive::Driver;
 use crate::library::{layout_of, map_lines, page_state};
@@ -156,17 +156,13 @@ impl<'v, F: Format> PairRun<'_, 'v, F> {
     /// Maps what a run begins with, the memory that it is about perhaps from another space.
     fn set_up(&self, space: &Space<'v, F>, from: Option<&Space<'v, F>>) {
         match from {
-            None => self.call_all(space, &[subject(self.variation)]),
-            Some(other) => {
-                let (object, first) = other.object_at(VirtAddr(BASE)).expect("it is shared");
-                let request = MapRequest {
-                    backing: object.at_page(first),
-                    place: Place::Fixed(VirtAddr(BASE)),
-                    sharing: Sharing::Shared,
-                    ..MapRequest::anonymous(PAGES * PAGE)
-                };
-                space.map(&request).expect("there is room");
+            None => {
+                self.call_all(space, &[subject(self.variation)]);
+                if self.variation.memory == Memory::OfObject {
+                    map_same(space, (space, OBJECT), Sharing::Private);
+                }
             }
+            Some(other) => map_same(space, (other, BASE), Sharing::Shared),
         }
         self.call_all(space, &setup(self.variation, self.setting.start_brk));
     }
@@ -292,10 +288,22 @@ impl<'v, F: Format> CpuState<'_, '_, 'v, F> {
     }
 }
 
+/// Maps at the usual place the shared memory that a space has somewhere.
+fn map_same<'v, F: Format>(space: &Space<'v, F>, (other, from): (&Space<'v, F>, u64), sharing: Sharing) {
+    let (object, first) = other.object_at(VirtAddr(from)).expect("it is shared");
+    let request = MapRequest {
+        backing: object.at_page(first),
+        place: Place::Fixed(VirtAddr(BASE)),
+        sharing,
+        ..MapRequest::anonymous(PAGES * PAGE)
+    };
+    space.map(&request).expect("there is room");
+}
+
 /// Whether an operation, or what comes before it, stores the byte to a page of the memory: else its frame is
 /// zero.
 fn is_stored(byte: u8) -> bool {
-    matches!(byte, 0 | 9..=11 | 30 | 31 | 40 | 41 | 50 | 51 | 60 | 61 | 70 | 71 | 100..=105)
+    matches!(byte, 0 | 9..=11 | 30 | 31 | 40 | 41 | 50 | 51 | 60 | 61 | 70 | 71 | 80..=84 | 100..=105)
 }
 
 fn look<F: Format>(spaces: &[&Space<'_, F>], setting: &Setting, answers: [Vec<CallResult>; 2]) -> Seen {

@@ -149,8 +149,13 @@ fn check_leaf<M: Machine>(
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
     }
     let kind = memory.meta(leaf.pfn).map(|meta| meta.state().kind());
-    let is_anonymous = vma.is_anonymous() || vma.private_hugetlb().is_some();
-    let due = if is_anonymous { Kind::User } else { Kind::File };
+    let shows_object = vma.is_private() && !vma.is_anonymous() && vma.hugetlb().is_none();
+    let is_copy = shows_object && kind == Some(Kind::User);
+    let is_own = vma.is_anonymous() || vma.private_hugetlb().is_some() || is_copy;
+    let due = if is_own { Kind::User } else { Kind::File };
+    require(!shows_object || is_copy || !leaf.rights.contains(Rights::WRITE), || {
+        format!("stores through {leaf:?}, in private memory, are the object's")
+    })?;
     require(kind == Some(due), || format!("{leaf:?} shows a frame of kind {kind:?}"))?;
     let order = memory.meta(leaf.pfn).map(|meta| meta.state().order());
     let size = level.leaf_size().map(|size| size.order());
@@ -159,10 +164,10 @@ fn check_leaf<M: Machine>(
     let may_be_split = due == Kind::User || vma.hugetlb().is_none();
     let is_split = order == Some(Order::BASE) && level == Level::Pmd && may_be_split && !exclusive;
     require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
-    let copies = is_anonymous && !exclusive;
-    require(!(copies && leaf.rights.contains(Rights::WRITE)), || {
+    let is_shared = is_own && !exclusive;
+    require(!(is_shared && leaf.rights.contains(Rights::WRITE)), || {
         format!("a writable shared frame: {leaf:?}")
     })?;
-    let untouched = vma.is_anonymous() && vma.anon.is_none();
+    let untouched = (vma.is_anonymous() || is_copy) && vma.anon.is_none();
     require(!untouched, || format!("{leaf:?} is a copy in a mapping without the identity of copies"))
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::single_range_in_vec_init, reason = "an expected map may have a single line")]
 
 mod answers;
+mod files;
 mod huge;
 mod limits;
 mod merging;

@@ -4,7 +4,7 @@
 //! system call, also one that writes to its parent. So steps change only the *windows*, ranges in which the
 //! child has nothing of its own, or are refused by Linux for their arguments alone.
 
-use super::SCRATCH_BYTES;
+use super::{FILE, SCRATCH_BYTES};
 use std::ops::Range;
 
 /// One step. Addresses and lengths in bytes; `slot` is a place in the scratch memory, in bytes.
@@ -21,7 +21,8 @@ pub enum Step {
         /// `MAP_*`.
         flags: u32,
     },
-    /// mmap(2), anonymous, mprotect(2) or madvise(2), by its number and all its words.
+    /// mmap(2), anonymous or of the one [file](super::FILE), mprotect(2) or madvise(2), by its number and all
+    /// its words.
     Words {
         /// The number.
         number: u64,
@@ -150,12 +151,15 @@ impl Bounds {
 }
 
 impl Step {
-    /// The step that changes the same as one of all words; `None` where there is none, or it names a file.
+    /// The step that changes the same as one of all words; `None` where there is none, or it names a file
+    /// that is not the experiment's.
     fn plain(&self) -> Option<Step> {
-        let Step::Words { number, words: [addr, len, third, fourth, ..] } = *self else { return Some(*self) };
+        let Step::Words { number, words: [addr, len, third, fourth, file, _] } = *self else {
+            return Some(*self);
+        };
         let (prot, flags) = (third as u32, fourth as u32);
         match number as libc::c_long {
-            libc::SYS_mmap if flags & libc::MAP_ANONYMOUS as u32 != 0 => {
+            libc::SYS_mmap if flags & libc::MAP_ANONYMOUS as u32 != 0 || file == FILE => {
                 Some(Step::Map { hint: addr, len, prot, flags })
             }
             libc::SYS_mprotect => Some(Step::Protect { addr, len, prot }),

@@ -152,6 +152,22 @@ impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
     }
 }
 
+impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
+    /// The block as memory of a file, whose bytes are those of the file or zero.
+    pub(super) fn put_to_file(self, owner: (u64, u64)) -> FrameRef<'m, M> {
+        let (memory, pfn, size) = self.into_parts();
+        let meta = memory.meta_of(pfn);
+        // Before the kind: a getter that sees the new kind sees the owner too.
+        meta.set_owner(owner.0, owner.1);
+        if !S::IS_BASE && size.order() != Order::BASE {
+            meta.begin_as_objects();
+        }
+        let is_put = meta.put_to_use(Kind::File);
+        debug_assert!(is_put, "a block that was allocated has no use yet");
+        FrameRef::new(memory, pfn)
+    }
+}
+
 impl<'m, M: Machine, S: FolioSize> Folio<'m, M, S, Zeroed> {
     /// The block as exclusive user memory, for one entry that is going to map it, of tables that are no
     /// space's: no reverse map leads there.
@@ -163,16 +179,7 @@ impl<'m, M: Machine, S: FolioSize> Folio<'m, M, S, Zeroed> {
     /// The block as memory of a file, with one reference. `owner` are the object and the page in it that its
     /// record names.
     pub fn into_file(self, owner: (u64, u64)) -> FrameRef<'m, M> {
-        let (memory, pfn, size) = self.into_parts();
-        let meta = memory.meta_of(pfn);
-        // Before the kind: a getter that sees the new kind sees the owner too.
-        meta.set_owner(owner.0, owner.1);
-        if !S::IS_BASE && size.order() != Order::BASE {
-            meta.begin_as_objects();
-        }
-        let is_put = meta.put_to_use(Kind::File);
-        debug_assert!(is_put, "a block that was allocated has no use yet");
-        FrameRef::new(memory, pfn)
+        self.put_to_file(owner)
     }
 }
 

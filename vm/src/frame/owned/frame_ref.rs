@@ -254,7 +254,7 @@ impl<M: Machine> PinnedFrame<'_, M> {
 
 /// The first of `len` bytes in a frame.
 #[track_caller]
-fn byte_of(pfn: Pfn, offset: usize, len: usize) -> PhysAddr {
+pub(super) fn byte_of(pfn: Pfn, offset: usize, len: usize) -> PhysAddr {
     let is_inside = offset.checked_add(len).is_some_and(|end| end <= PAGE_SIZE);
     assert!(is_inside, "{len} bytes from {offset} do not lie in a frame");
     PhysAddr(pfn.addr().0 + offset as u64)
@@ -275,27 +275,33 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Pins a frame that was found without a lock: what a page has now keeps being this frame. `None` where
     /// it is no user memory (any more), is not *exclusive* or may be discarded; an object's frame is pinned
-    /// as it is. `None` also where a count would overflow.
+    /// as it is, where the entry that was found is `writable`: no private mapping shows it then. `None` also
+    /// where a count would overflow.
     ///
     /// The caller looks afterwards whether the page still has the frame, and drops the pin if not.
-    pub(crate) fn try_pin(&self, pfn: Pfn) -> Option<PinnedFrame<'_, M>> {
-        let is_pinned = self.meta(pfn)?.try_get_to_pin();
+    pub(crate) fn try_pin(&self, pfn: Pfn, writable: bool) -> Option<PinnedFrame<'_, M>> {
+        let is_pinned = self.meta(pfn)?.try_get_to_pin(writable);
         is_pinned.then(|| PinnedFrame { memory: self, frame: PinnedPart::new(pfn, Order::BASE) })
     }
 
     /// As [`try_pin`](Self::try_pin), of the frame `part` of the block of the reserved pool that begins at
     /// `head`. `None` also where there is no such block (any more).
-    pub(crate) fn try_pin_part(&self, head: Pfn, part: u64) -> Option<PinnedFrame<'_, M>> {
+    pub(crate) fn try_pin_part(&self, head: Pfn, part: u64, writable: bool) -> Option<PinnedFrame<'_, M>> {
         if !has_part(self.meta(head)?.state(), part) {
             return None;
         }
-        self.pin_part_if_pooled(head, part)
+        self.pin_part_if_pooled(head, part, writable)
     }
 
     /// As [`try_pin_part`](Self::try_pin_part), of a frame that was the head of such a block a moment ago.
-    pub(in crate::frame) fn pin_part_if_pooled(&self, head: Pfn, part: u64) -> Option<PinnedFrame<'_, M>> {
+    pub(in crate::frame) fn pin_part_if_pooled(
+        &self,
+        head: Pfn,
+        part: u64,
+        writable: bool,
+    ) -> Option<PinnedFrame<'_, M>> {
         let meta = self.meta(head)?;
-        if !meta.try_get_to_pin() {
+        if !meta.try_get_to_pin(writable) {
             return None;
         }
         let mut pinned = PinnedFrame { memory: self, frame: PinnedPart::new(head, Order::BASE) };

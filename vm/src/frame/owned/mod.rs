@@ -7,6 +7,7 @@
 //! | `mapped_folio` | [`ZeroedFolio`], [`MappedFolio`]: a block for a huge entry, and what the entry holds |
 //! | `object_folio` | [`FolioFrames`]: a block that is memory of an object, and its split |
 //! | `partial_folio` | [`PartialFolio`]: a block that is being filled |
+//! | `page_fill` | [`PageFill`]: a frame that an embedder fills with a page of an object |
 //! | `frame_ref` | [`FrameRef`], [`MappedFrame`], [`PinnedFrame`]: counted references to user memory |
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |
 //! | `page_node` | [`RootSlot`], [`PageSlot`]: slots of page indexes, which own frames and nodes |
@@ -32,6 +33,7 @@ mod folio;
 mod frame_ref;
 mod mapped;
 mod object_folio;
+mod page_fill;
 mod page_node;
 mod partial_folio;
 mod parts;
@@ -46,6 +48,7 @@ pub(crate) use frame_ref::UserFrame;
 pub use frame_ref::{FrameRef, PinnedFrame};
 pub use mapped::{Mapped, MappedFolio, MappedFrame};
 pub(crate) use object_folio::FolioFrames;
+pub use page_fill::PageFill;
 pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot, height_of_order};
 pub(crate) use partial_folio::PartialFolio;
 pub(crate) use parts::FolioParts;

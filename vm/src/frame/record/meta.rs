@@ -153,9 +153,10 @@ impl<C: Cpu> FrameMeta<C> {
     /// As [`try_get`](Self::try_get), of a pin: of a frame that the page keeps as long as there is a
     /// reference. The read-modify-write that counts is the one that finds the frame *exclusive*, so it needs
     /// no fence: sharing the frame (`share`) comes before, and is seen, or after, and sees the pin.
+    /// `writable`: whether the entry that led to it allows stores.
     #[inline]
-    pub(in crate::frame) fn try_get_to_pin(&self) -> bool {
-        self.step_shared(FrameState::gotten_to_pin).is_some()
+    pub(in crate::frame) fn try_get_to_pin(&self, writable: bool) -> bool {
+        self.step_shared(|state| state.gotten_to_pin(writable)).is_some()
     }
 
     /// Lowers the refcount of user memory. Returns the new state: after the last reference only the caller

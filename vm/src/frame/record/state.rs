@@ -227,10 +227,14 @@ impl FrameState {
         self.kind().is_counted() && self.0 & (PINS | REFS) != 0
     }
     /// One more pin, which is a reference. Refused as [`gotten`](Self::gotten), and also where the page may
-    /// get another frame while it is pinned: user memory that is not *exclusive*, or may be discarded.
-    pub fn gotten_to_pin(self) -> Option<Self> {
-        let is_kept = self.is_exclusive() && !self.is_lazyfree();
-        let is_kept = self.kind() == Kind::File || is_kept || mutant!("pin.fast-shared-pinned");
+    /// get another frame while it is pinned: user memory that is not *exclusive*, or may be discarded; memory
+    /// of an object in a private mapping, which is never `writable` there.
+    pub fn gotten_to_pin(self, writable: bool) -> Option<Self> {
+        let is_kept = match self.kind() {
+            Kind::File => writable || mutant!("pin.fast-object-pinned"),
+            _ => self.is_exclusive() && !self.is_lazyfree(),
+        };
+        let is_kept = is_kept || mutant!("pin.fast-shared-pinned");
         let fits = is_kept && self.is_held() && self.0 & PINS != PINS;
         fits.then(|| Self(self.0 + PIN))
     }

@@ -89,10 +89,10 @@ fn what_is_no_page_of_the_pool_any_more_is_not_pinned_as_a_part() {
     let pfn = mapped.pfn();
     let counts = || (memory.meta(pfn).unwrap().pincount(), memory.meta(pfn).unwrap().state().refcount());
     let before = counts();
-    drop(memory.try_pin(pfn).expect("it may be pinned"));
+    drop(memory.try_pin(pfn, true).expect("it may be pinned"));
     for part in [0, 3, HUGE - 1] {
-        assert!(memory.pin_part_if_pooled(pfn, part).is_none());
-        assert!(memory.try_pin_part(pfn, part).is_none());
+        assert!(memory.pin_part_if_pooled(pfn, part, true).is_none());
+        assert!(memory.try_pin_part(pfn, part, true).is_none());
         assert_eq!(counts(), before);
     }
     drop(mapped);

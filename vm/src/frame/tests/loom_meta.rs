@@ -91,7 +91,7 @@ fn loom_what_is_pinned_is_not_shared_and_what_is_shared_is_not_pinned() {
         let other = meta.clone();
         let pinner = crate::sync::testing::thread::spawn(move || {
             TestCpu::become_cpu(1);
-            other.try_get_to_pin()
+            other.try_get_to_pin(true)
         });
         let shared = meta.map_again();
         let is_pinned = pinner.join().unwrap();

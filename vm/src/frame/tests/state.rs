@@ -38,13 +38,15 @@ fn a_shared_frame_is_made_exclusive_by_its_only_holder() {
 #[test]
 fn a_frame_that_is_referenced_stays_exclusive_and_only_a_kept_one_is_got_to_be_pinned() {
     let user = TAKEN.becomes(Kind::User).unwrap();
-    let pinned = user.gotten_to_pin().unwrap();
+    let pinned = user.gotten_to_pin(true).unwrap();
     assert_eq!((pinned.refcount(), pinned.pincount(), pinned.shared()), (2, 1, None));
-    assert_eq!(user.shared().unwrap().gotten_to_pin(), None);
-    assert_eq!(user.with_lazyfree(true).unwrap().gotten_to_pin(), None);
-    assert!(TAKEN.becomes(Kind::File).unwrap().gotten_to_pin().is_some());
+    assert_eq!(user.shared().unwrap().gotten_to_pin(true), None);
+    assert_eq!(user.with_lazyfree(true).unwrap().gotten_to_pin(true), None);
+    let of_object = TAKEN.becomes(Kind::File).unwrap();
+    assert!(of_object.gotten_to_pin(true).is_some());
+    assert_eq!(of_object.gotten_to_pin(false), None, "a private mapping may show it");
     for other in [TAKEN, TAKEN.becomes(Kind::Table).unwrap(), TAKEN.becomes(Kind::Zero).unwrap()] {
-        assert_eq!(other.gotten_to_pin(), None);
+        assert_eq!(other.gotten_to_pin(true), None);
     }
 }
 
@@ -89,7 +91,7 @@ fn a_count_never_overflows() {
     let most_pins = (PINS / PIN) as u32;
     let pinned = FrameState(file.0 | PINS);
     assert_eq!((pinned.pincount(), pinned.refcount(), pinned.kind()), (most_pins, most_pins + 1, Kind::File));
-    assert_eq!((pinned.gotten_to_pin(), pinned.pinned()), (None, None));
+    assert_eq!((pinned.gotten_to_pin(true), pinned.pinned()), (None, None));
     assert_eq!(pinned.gotten().unwrap().refcount(), most_pins + 2);
     assert_eq!(pinned.unpinned().unwrap().pincount(), most_pins - 1);
 }
@@ -105,5 +107,5 @@ fn a_reference_becomes_a_pin_and_the_last_of_either_kind_leaves_the_frame_taken(
     assert_eq!(pinned.unpinned(), Some(TAKEN));
     let both = pinned.gotten().unwrap();
     assert_eq!((both.put(), both.unpinned()), (Some(pinned), Some(user)));
-    assert_eq!((TAKEN.pinned(), TAKEN.unpinned(), TAKEN.gotten_to_pin()), (None, None, None));
+    assert_eq!((TAKEN.pinned(), TAKEN.unpinned(), TAKEN.gotten_to_pin(true)), (None, None, None));
 }

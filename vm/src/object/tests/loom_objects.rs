@@ -29,7 +29,7 @@ impl World {
         let map = BootMap::new(&[Region { start, len_bytes, kind, node: NodeId(0) }]).unwrap();
         let memory = Memory::new(machine, map).unwrap();
         let rcu = Rcu::carve(&mut memory.boot_allocator(), 2).unwrap();
-        let objects = Objects::new(&memory, &rcu).unwrap();
+        let objects = Objects::new(&memory, &rcu, None).unwrap();
         Self { memory, rcu, objects }
     }
 
@@ -52,7 +52,7 @@ impl World {
     }
 
     fn unmap_all(&self) {
-        self.objects.unmapped(&self.memory, &self.rcu, NUMBER, (PAGES, PAGES));
+        self.objects.unmapped(&self.memory, &self.rcu, NUMBER, PAGES);
     }
 }
 

@@ -20,7 +20,7 @@ fn with_object(pages: u64, test: impl FnOnce(&Objects<'_, TestMachine>, &TestMem
     let machine = TestMachine::new(600);
     let memory = memory(&machine);
     let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
-    let objects = Objects::new(&memory, &rcu).unwrap();
+    let objects = Objects::new(&memory, &rcu, None).unwrap();
     let before = memory.check().unwrap().allocated;
     objects.create(&memory, &rcu, NUMBER, (pages, pages)).unwrap();
     test(&objects, &memory, &rcu);
@@ -81,10 +81,14 @@ fn one_page_takes_no_node() {
 }
 
 #[test]
-fn a_page_beyond_the_tallest_index_is_refused() {
-    with_object(1, |objects, memory, rcu| {
-        for page in [1 << 45, u64::MAX] {
-            assert_eq!(fill(objects, memory, rcu, page), Err(FillError::NoMemory));
+fn a_page_beyond_the_tallest_index_or_the_end_is_refused() {
+    with_object(u64::MAX, |objects, memory, rcu| {
+        assert_eq!(fill(objects, memory, rcu, 1 << 45), Err(FillError::NoMemory));
+    });
+    with_object(2, |objects, memory, rcu| {
+        fill(objects, memory, rcu, 1).unwrap();
+        for page in [2, 1 << 45, u64::MAX] {
+            assert_eq!(fill(objects, memory, rcu, page), Err(FillError::Beyond));
             let reading = rcu.read();
             assert_eq!(objects.get(NUMBER, &reading).unwrap().lookup(memory, page, &reading), None);
         }

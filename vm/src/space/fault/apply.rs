@@ -3,7 +3,7 @@
 use super::Fallback;
 use super::confirm::Confirmed;
 use super::decide::Decision;
-use super::prepared::{Fill, Prepared};
+use super::prepared::Prepared;
 use crate::frame::{Base, FolioSize, Mapped};
 use crate::machine::{Leaf, Machine};
 use crate::space::counters::Counter;
@@ -43,11 +43,11 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
                 self.table.install(self.slot, frame, self.bits(rights));
             }
             Decision::CopySource => {
-                let (copy, from) = prepared.take_copy_of_object().ok_or(Fallback::CowUnprepared)?;
-                let mut copy = copy;
+                let (mut copy, from) = prepared.take_copy_of_object().ok_or(Fallback::EntryBusy)?;
                 // Stores of others meanwhile are in the copy or not, as in any mapping of the object.
                 copy.copy_from(from.user_frame());
                 self.table.install(self.slot, copy.into_mapped_at(birth), self.bits(self.rights));
+                self.space.vm.count(Counter::CowCopied);
             }
             Decision::ReplaceZeroPage => {
                 if let Some(frame) = prepared.take_frame(birth) {
@@ -176,16 +176,5 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
         let kept = |leaf: Leaf| leaf.dirty && !mutant!("fault.dirty-dropped");
         let now = |leaf| LeafBits { rights, ..LeafBits::of(leaf).used(kept(leaf) || store) };
         self.table.adjust_as_given(self.slot, |leaf| Some(now(leaf)));
-    }
-}
-
-impl<'v, M: Machine> Prepared<'v, M> {
-    /// Takes the frame to copy into, and the object's that is copied.
-    fn take_copy_of_object(&mut self) -> Option<(crate::frame::Frame<'v, M>, crate::frame::FrameRef<'v, M>)> {
-        let frame = self.frame.take()?;
-        match self.take()? {
-            Fill::Object(from) => Some((frame.into(), from)),
-            _ => None,
-        }
     }
 }

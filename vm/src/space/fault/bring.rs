@@ -3,25 +3,61 @@
 
 use super::known_zero::kind_of;
 use super::prepared::{Fill, Owner, Prepared, Slow, Want};
-use crate::frame::{FrameRef, NoHugeZero, NotTaken, Priority, Taken};
+use crate::frame::{FrameRef, NoHugeZero, NotTaken, PageFill, Priority, Taken};
 use crate::machine::{Cpu, Machine};
+use crate::object::{Object, PageAnswer};
 use crate::space::edit::entries::Entries;
 use crate::space::{Counter, Vm};
+use crate::sync::Progress;
 use crate::table::walk;
 use crate::units::{Level, Order, Vpn};
 use crate::vma::OrderSet;
+use core::num::NonZeroU64;
 
 impl<'v, M: Machine> Entries<'v, M> {
-    /// Brings what the last attempt wanted, if it wanted anything.
+    /// Brings what the last attempt wanted, if it wanted anything. Whether the next one may get on.
     #[cold]
     #[inline(never)]
-    pub(in crate::space) fn bring(&self, prepared: &mut Prepared<'v, M>) {
+    pub(in crate::space) fn bring(&self, prepared: &mut Prepared<'v, M>) -> Progress {
+        match prepared.slow {
+            Slow::Wanted(Want::Page(object, page)) => self.bring_page(object, page, prepared),
+            Slow::Wanted(want) => {
+                self.bring_memory(want, prepared);
+                Progress::Own
+            }
+            _ => Progress::Own,
+        }
+    }
+
+    /// Has the pager fill the page of an object; waits once, where that is not ready.
+    fn bring_page(&self, object: NonZeroU64, page: u64, prepared: &mut Prepared<'v, M>) -> Progress {
+        let (vm, want) = (self.vm, Want::Page(object, page));
+        // Else the next attempt finds another mapping, or allocates a frame.
+        let key = vm.objects.get(object, &vm.rcu.read()).and_then(Object::pager_key);
+        let (Some(key), Some(frame)) = (key, prepared.frame.take()) else { return Progress::None };
+        let mut filled = PageFill::new(frame);
+        let (answer, wait) = vm.objects.ask_pager(key, page, &mut filled);
+        if answer == PageAnswer::Ready {
+            vm.count(Counter::PgMajFault);
+            prepared.found(want, Fill::Page(filled));
+            return Progress::Own;
+        }
+        prepared.frame = filled.into_untouched();
+        if answer == PageAnswer::NotReady {
+            wait.wait();
+            return Progress::None;
+        }
+        prepared.note_lack(want);
+        Progress::Own
+    }
+
+    /// Brings what is no page of a pager's.
+    fn bring_memory(&self, want: Want, prepared: &mut Prepared<'v, M>) {
         let vm = self.vm;
-        let Slow::Wanted(want) = prepared.slow else { return };
         let fill = match want {
             Want::Block(owner, orders) => self.bring_block(owner, orders, prepared),
-            // Allocated by `wait_for_memory`; found without waiting.
-            Want::Blank | Want::Page => return,
+            // Allocated by `wait_for_memory`; brought by `bring_page`.
+            Want::Blank | Want::Page(..) => return,
             Want::HugeZero => {
                 let kind = kind_of::<M::Format>(vm.zero_page).ok_or(NoHugeZero);
                 let taken = kind.and_then(|kind| self.table.take_huge_zero(kind, Some(Priority::Normal)));

@@ -98,7 +98,8 @@ fn decide_source(inputs: FaultInputs) -> Decision {
 /// The rights of a leaf that a load gets back, or gets.
 #[inline(always)]
 fn shown(inputs: FaultInputs) -> Rights {
-    if inputs.is_private && inputs.has_object { inputs.rights - Rights::WRITE } else { inputs.rights }
+    let is_kept = inputs.is_private && inputs.has_object && !mutant!("fault.object-page-writable");
+    if is_kept { inputs.rights - Rights::WRITE } else { inputs.rights }
 }
 
 fn decide_pin(entry: Entry, inputs: FaultInputs) -> Decision {

@@ -201,7 +201,7 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
         if !reason.is_unprepared() {
             M::Cpu::relax();
         }
-        self.space.entries.bring(prepared);
+        let _one_more_in_any_case = self.space.entries.bring(prepared);
         self.attempt(fault, &Speculated, prepared)
     }
 

@@ -15,13 +15,14 @@
 
 use super::Fallback;
 use crate::frame::{AllocRequest, Birth, FolioFrames, Frame, FramePlacement, FrameRef, MappedFrame};
-use crate::frame::{PoolCopy, PoolFolio, PoolTake, Priority, TableFrame, ZeroedFolio, ZeroedFrame};
+use crate::frame::{PageFill, PoolCopy, PoolFolio, PoolTake, Priority, TableFrame, ZeroedFolio, ZeroedFrame};
 use crate::machine::Machine;
 use crate::space::Vm;
 use crate::units::{PageSize, Vpn};
 use crate::vma::{OrderSet, Vma};
 use core::fmt;
 use core::mem;
+use core::num::NonZeroU64;
 
 /// Frames and tables prepared for a fault. Those not used when the fault ends are freed.
 pub struct Prepared<'v, M: Machine> {
@@ -60,8 +61,8 @@ pub(super) enum Want {
     Hugetlb(PageSize, PoolTake),
     /// A copy of the hugetlb folio that this page lies in.
     HugetlbCopy(PageSize, Vpn),
-    /// A page of an object.
-    Page,
+    /// A page of the object of that number.
+    Page(NonZeroU64, u64),
 }
 
 /// The owner of a block.
@@ -83,6 +84,8 @@ pub(super) enum Fill<'v, M: Machine> {
     Hugetlb(PoolFolio<'v, M>),
     /// A copy of a hugetlb folio.
     HugetlbCopy(PoolCopy<'v, M>),
+    /// A page that a pager has filled, not the object's yet.
+    Page(PageFill<'v, M>),
     /// An object's folio, with a reference for the entry.
     Object(FrameRef<'v, M>),
     /// The frames of an object's folio that was split, with a reference of each.

@@ -44,18 +44,21 @@ pub enum Fallback {
     Forking,
     /// The frame has to be copied, and none was prepared for that.
     CowUnprepared,
-    /// A huge page, or a block of a size between, is wanted, and none was prepared for that.
+    /// A huge page, a block of a size between, or a page that a pager fills is wanted, and none was prepared.
     Unprepared,
     /// A store to a huge page that others have too: the leaf was split, or no table was prepared for that. A
     /// base page is copied next.
     HugeShared,
     /// The reserved pool has no huge page for the entry: an error, if the space's lock is held.
     PoolEmpty,
+    /// The page lies wholly beyond the end of its object, or that cannot give it: an error, if the space's
+    /// lock is held.
+    Beyond,
 }
 
 impl Fallback {
     /// All reasons.
-    pub const ALL: [Fallback; 13] = [
+    pub const ALL: [Fallback; 14] = [
         Fallback::VmaChanged,
         Fallback::VmaMissing,
         Fallback::VmaNotSupported,
@@ -69,6 +72,7 @@ impl Fallback {
         Fallback::Unprepared,
         Fallback::HugeShared,
         Fallback::PoolEmpty,
+        Fallback::Beyond,
     ];
 
     /// Whether another attempt right away may do.
@@ -101,6 +105,7 @@ impl Fallback {
             Fallback::Unprepared => Counter::SpfUnprepared,
             Fallback::HugeShared => Counter::SpfHugeShared,
             Fallback::PoolEmpty => Counter::SpfPoolEmpty,
+            Fallback::Beyond => Counter::SpfBeyond,
         }
     }
 }
@@ -121,8 +126,12 @@ pub enum FaultError {
     /// [taken back](crate::space::AddressSpace::take_back_pool_page) from children that share it; then the
     /// access is to be tried again.
     PoolEmpty,
+    /// The page lies wholly beyond the end of the object that is mapped there, or the object cannot give it:
+    /// `SIGBUS` with `BUS_ADRERR`.
+    Beyond,
     /// What the fault has met is another party's to change, and has not changed for thousands of attempts:
-    /// `SIGBUS` with `BUS_ADRERR`. An entry holds a marker that no call of the library is working on.
+    /// `SIGBUS` with `BUS_ADRERR`. An entry holds a marker that no call of the library is working on, or a
+    /// pager says of a page again and again that it is ready, and that it is not.
     Stalled,
 }
 
@@ -134,6 +143,7 @@ impl fmt::Display for FaultError {
             FaultError::NoMemory => "no memory for the page",
             FaultError::PoolEmpty => "the reserved pool has no huge page for the page",
             FaultError::NotSupported => "the entry is of a kind that faults do not handle",
+            FaultError::Beyond => "the object has no such page, or cannot give it",
             FaultError::Stalled => "another party has the page, and does not go on",
         })
     }

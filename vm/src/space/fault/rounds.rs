@@ -5,6 +5,7 @@
 //! | mappings whose publisher may not have flushed | all edits under way end | its own step |
 //! | a fork or a sweep under way | the same | its own step |
 //! | a lack of memory, of a block, of a copy | that is allocated | its own step |
+//! | a lack of a page that a pager fills | that is filled; or said to be ready | its own step; nothing |
 //! | an entry, a table or a mapping at which another CPU works | it relaxes | nothing |
 //!
 //! Each of them is to be met no more once that was done. Where it is all the same, and nothing else has
@@ -68,7 +69,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         rounds: &mut Rounds,
     ) -> Result<Progress, FaultError> {
         match reason {
-            Fallback::VmaMissing | Fallback::VmaAccess | Fallback::VmaChanged
+            Fallback::VmaMissing | Fallback::VmaAccess | Fallback::VmaChanged | Fallback::Beyond
                 if !rounds.after_writers && self.space.entries.is_edit_pending() =>
             {
                 rounds.after_writers = true;
@@ -89,7 +90,8 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             }
             Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
             Fallback::PoolEmpty => return Err(FaultError::PoolEmpty),
-            Fallback::Unprepared => self.space.entries.bring(prepared),
+            Fallback::Beyond => return Err(FaultError::Beyond),
+            Fallback::Unprepared => return Ok(self.space.entries.bring(prepared)),
             Fallback::CowUnprepared | Fallback::HugeShared => {}
             Fallback::VmaChanged | Fallback::PmdChanged | Fallback::EntryBusy => return Ok(Progress::None),
         }

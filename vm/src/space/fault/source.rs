@@ -5,6 +5,7 @@
 //! | `Anonymous` | zeros, or memory of the space's own | base, mTHP, 2 MiB | |
 //! | `Object`, shared | the object's page | base, 2 MiB | the object has it still |
 //! | `Object`, private | the same, without WRITE; a store: a copy | base | the same |
+//! | `Object` of a pager | as the two before, once the pager has filled it | base | the same |
 //! | `Hugetlb` | a folio of the pool, by its right; or the object's | 2 MiB or 1 GiB alone | the same |
 //! | `Pfn` | nothing: its leaves are there from the start | | |
 //!
@@ -23,7 +24,7 @@ use crate::space::Vm;
 use crate::space::counters::Counter;
 use crate::sync::ReadGuard;
 use crate::table::{EntryRef, LockedTable};
-use crate::units::{Access, Level, Order, PageSize, Vpn};
+use crate::units::{Access, Level, Order, PageSize, Pfn, Vpn};
 use crate::vma::{Backing, HugetlbBacking, OrderSet, SharedHugeUse, Vma, order_of_fault};
 use crate::vma::{orders_of_fault, pages_of, shared_huge_use_of_fault};
 
@@ -103,7 +104,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 };
                 if huge == Order::HUGE { between.with(huge) } else { between }
             }
-            Source::Object(..) if vma.is_private() => OrderSet::EMPTY,
+            Source::Object(object) if vma.is_private() || object.pager_key().is_some() => OrderSet::EMPTY,
             Source::Object(..) => match shared_huge_use_of_fault(vm.shared_huge, refusal, vma, self.page) {
                 SharedHugeUse::None => OrderSet::EMPTY,
                 SharedHugeUse::Map | SharedHugeUse::Fill => OrderSet::EMPTY.with(Order::HUGE),
@@ -193,18 +194,47 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 object.split_folio(memory, offset, self.reading).map_err(not_filled)?;
                 pfn
             }
-            FoundPage::None | FoundPage::NoneOfFolio => {
-                prepared.allocate_frame()?;
-                object.fill(memory, offset, &mut prepared.frame, self.reading).map_err(not_filled)?
-            }
+            FoundPage::None | FoundPage::NoneOfFolio => self.fill_page(object, offset, prepared)?,
         };
         let frame = prepared.get_found(pfn)?;
         // Else it is one of a folio that another fault has given the object since, or is splitting.
         if frame.order() != Order::BASE {
             return Err(Fallback::VmaChanged);
         }
-        prepared.found(Want::Page, Fill::Object(frame));
+        prepared.found(Want::Page(object.number(), offset), Fill::Object(frame));
         Ok(())
+    }
+
+    /// Gives an object a page that it lacks: zeros, or what its pager has filled.
+    fn fill_page(
+        &self,
+        object: &Object<M::Cpu>,
+        page: u64,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<Pfn, Fallback> {
+        let memory = &self.space.vm.memory;
+        if object.pager_key().is_none() {
+            prepared.allocate_frame()?;
+            return object.fill(memory, page, &mut prepared.frame, self.reading).map_err(not_filled);
+        }
+        let want = Want::Page(object.number(), page);
+        match prepared.want(want) {
+            Ok(true) => {}
+            Ok(false) => return Err(Fallback::Beyond),
+            Err(unprepared) => {
+                // The frame that the pager fills.
+                prepared.allocate_frame()?;
+                return Err(unprepared);
+            }
+        }
+        let mut filled = match prepared.take() {
+            Some(Fill::Page(filled)) => Some(filled),
+            _ => None,
+        };
+        let pfn = object.fill_from_pager(memory, page, &mut filled, self.reading);
+        // Another fault was faster, or the index lacks memory: then the next attempt has it.
+        filled.into_iter().for_each(|filled| prepared.found(want, Fill::Page(filled)));
+        pfn.map_err(not_filled)
     }
 
     /// A folio of 2 MiB of an object, whole or split.
@@ -221,7 +251,8 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         let orders = OrderSet::EMPTY.with(Order::HUGE);
         let want = Want::Block(Owner::Object, orders);
         let mut found = object.find(memory, offset, self.reading);
-        if found == FoundPage::NoneOfFolio && use_ == SharedHugeUse::Fill {
+        let is_filled = use_ == SharedHugeUse::Fill && object.has_room(offset, Order::HUGE);
+        if found == FoundPage::NoneOfFolio && is_filled {
             if prepared.want_block(Owner::Object, orders)?.is_none() {
                 return Ok(None);
             }
@@ -306,6 +337,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
 fn not_filled(refused: FillError) -> Fallback {
     match refused {
         FillError::Dead => Fallback::VmaChanged,
+        FillError::Beyond => Fallback::Beyond,
         FillError::NoMemory => Fallback::NoMemory,
     }
 }

@@ -110,7 +110,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
             Fill::Hugetlb(folio) => Some(folio.into_mapped_at(birth)),
             Fill::Object(frame) => frame.map_folio().ok(),
             Fill::ObjectFrames(frames) => frames.into_mapped(),
-            Fill::Blank(_) | Fill::HugetlbCopy(_) | Fill::Elsewhere => None,
+            Fill::Blank(_) | Fill::HugetlbCopy(_) | Fill::Page(_) | Fill::Elsewhere => None,
         }
     }
 
@@ -118,6 +118,15 @@ impl<'v, M: Machine> Prepared<'v, M> {
     pub(super) fn take_object_frame(&mut self) -> Option<MappedFrame<'v, M>> {
         match self.take()? {
             Fill::Object(frame) => frame.map().ok(),
+            _ => None,
+        }
+    }
+
+    /// Takes a frame to copy into, and the object's that is to be copied.
+    pub(super) fn take_copy_of_object(&mut self) -> Option<(Frame<'v, M>, FrameRef<'v, M>)> {
+        let copy = self.frame.take()?;
+        match self.take()? {
+            Fill::Object(from) => Some((copy.into(), from)),
             _ => None,
         }
     }

@@ -37,13 +37,13 @@ impl<M: Machine> Inspect<'_, '_, M> {
     }
 
     /// The frame that a page has: its own, the zero page (of the huge one too), or its object's; and whether
-    /// it is an object's. Locks the page to read; the frame may be freed once this returns.
+    /// it is not its own: a page of an object, or a frame that was given. Locks the page to read; the frame
+    /// may be freed once this returns.
     pub fn resident_frame(self, page: Vpn) -> Option<(Pfn, bool)> {
         let pages = VpnRange::new(page, page.add(1));
         let Inspect { space } = self;
         let guard = space.mappings.share_live(&space.entries, pages);
         let vma = space.mappings.first_in(guard.held(), pages)?;
-        let mincore = Mincore { mappings: &space.mappings, entries: &space.entries };
-        Some((mincore.frame_behind(&vma, page)?, !vma.is_anonymous()))
+        Mincore { mappings: &space.mappings, entries: &space.entries }.frame_behind(&vma, page)
     }
 }

@@ -60,6 +60,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let forked = Fork::run((self, &child), &cursor, &guard)
             .and_then(|copied| ForkCopies { parent: entries, child: &child }.run(copied));
         // The flush is done: what is written from here on, the child does not see.
+        if cursor.has_frozen() {
+            mappings.thaw(guard.held());
+        }
         drop(cursor);
         drop(guard);
         // The CPU that forks need not be the one that runs the child.
@@ -175,9 +178,9 @@ impl<'a, 'v, M: Machine> Fork<'a, '_, 'v, M> {
             if vma.flags.intersects(WITHOUT) {
                 continue;
             }
-            // Pages of objects are not copied: the child's faults find them. Private copies are.
-            let has_copies = vma.is_anonymous() || !vma.anon.is_none() || vma.hugetlb().is_some();
-            if (vma.is_private() || mutant!("pool.shared-copied")) && has_copies {
+            if (vma.is_private() || mutant!("pool.shared-copied"))
+                && self.parent.mappings.has_own_memory(&vma, self.cursor)
+            {
                 self.mapping(vma.range, vma.backing.get().page_size())?;
             }
         }

@@ -51,7 +51,9 @@ pub enum MapBacking<'a> {
     #[default]
     Anonymous,
     /// Pages of an object, from one on ([`ObjectHandle::at_page`](crate::space::ObjectHandle::at_page)).
-    /// A mapping of it is shared; for private memory the call ends with [`Error::Invalid`].
+    /// Where the request is for private memory, a page is copied when it is stored to (MAP_PRIVATE of a
+    /// file); such memory has no huge pages. Pages beyond the object's end may be mapped, and not be used:
+    /// a fault there ends with [`FaultError::Beyond`](crate::space::FaultError::Beyond), a bus error.
     Object(ObjectPages<'a>),
     /// Huge pages of the reserved pool, of this size: private, or shared with the children of forks
     /// (MAP_HUGETLB). The length is rounded up to such pages.
@@ -120,8 +122,7 @@ impl MapRequest<'_> {
     /// The access with which MAP_POPULATE makes pages present; `None` where they are there from the start.
     fn access_to_populate(&self) -> Option<Access> {
         let takes_memory = match self.backing {
-            MapBacking::Anonymous => self.sharing == Sharing::Private,
-            MapBacking::Object(_) => false,
+            MapBacking::Anonymous | MapBacking::Object(_) => self.sharing == Sharing::Private,
             MapBacking::Hugetlb(_) => true,
             MapBacking::Pfn { .. } => return None,
         };
@@ -145,8 +146,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// then, but that a mapping with [`Place::Fixed`] that cannot be committed leaves what it leaves in
     /// Linux: those in its way are split at its ends; and where it was to be shared, they are unmapped.
     ///
-    /// Of an *object*, before these: [`Error::Invalid`] where the request is for private memory, the object
-    /// is of another system, or the length reaches beyond its end.
+    /// Of an *object*, before these: [`Error::Invalid`] where the object is of another system, or no number
+    /// counts the last page.
     ///
     /// Of the *reserved pool*: [`Error::Invalid`] also for base pages, pages that the format does not have,
     /// and a fixed address that is not one of a huge page; [`Error::NoMemory`] where not enough huge pages
@@ -221,16 +222,8 @@ impl<M: Machine> Map<'_, '_, M> {
         let flags = VmaFlags::new_anonymous(request.flags);
         match request.sharing {
             Sharing::Private => {
-                let attributes = VmaAttributes::anonymous(range, flags);
-                if flags.contains(VmaFlags::ACCOUNT) {
-                    let committed = if destination == Destination::Free(range) {
-                        0
-                    } else {
-                        self.mappings.committed_in(held, range)
-                    };
-                    self.mappings.limits(held).commit(range.len() - committed)?;
-                }
-                Ok(attributes)
+                self.commit_private(held, flags, destination)?;
+                Ok(VmaAttributes::anonymous(range, flags))
             }
             Sharing::Shared => {
                 let flags = VmaFlags::new_shared(request.flags);
@@ -245,11 +238,30 @@ impl<M: Machine> Map<'_, '_, M> {
         }
     }
 
+    /// Commits the pages of a new private mapping with these flags, where they count: but for those that
+    /// mappings in its way have committed.
+    #[inline(always)]
+    pub(super) fn commit_private(
+        &self,
+        held: Held<'_>,
+        flags: VmaFlags,
+        destination: Destination,
+    ) -> Result<(), Error> {
+        if !flags.contains(VmaFlags::ACCOUNT) {
+            return Ok(());
+        }
+        let committed = match destination {
+            Destination::Free(_) => 0,
+            Destination::Taken(range) => self.mappings.committed_in(held, range),
+        };
+        self.mappings.limits(held).commit(destination.range().len() - committed)
+    }
+
     /// Leaves what Linux leaves of the mappings in the way of one whose pages cannot be committed: private
     /// memory is committed after they were split, shared memory after they were unmapped. Returns the error.
     #[cold]
     #[inline(never)]
-    fn refuse_mapping(
+    pub(super) fn refuse_mapping(
         &self,
         guard: RangeGuard<'_, M>,
         destination: Destination,

@@ -16,14 +16,13 @@ use crate::units::VpnRange;
 use crate::vma::{Backing, VmaAttributes, VmaFlags};
 
 impl<M: Machine> Map<'_, '_, M> {
-    /// Maps pages of an object. The memory lives as long as a mapping or a handle of it.
+    /// Maps pages of an object, shared or private. The memory lives as long as a mapping or a handle of it.
     #[cold]
     #[inline(never)]
     pub(super) fn object(&self, request: &MapRequest<'_>, pages: ObjectPages<'_>) -> Result<VpnRange, Error> {
         let vm = self.mappings.vm;
         let len = page_len(request.len_bytes)?;
-        // Private mappings of objects copy pages when they are stored to, which faults do not offer yet.
-        if request.sharing != Sharing::Shared || !pages.are_in(vm, len) {
+        if !pages.are_of(vm, len) {
             return Err(Error::Invalid);
         }
         vm.count_mapped(pages.object(), len);
@@ -36,8 +35,14 @@ impl<M: Machine> Map<'_, '_, M> {
 
     fn put_object(&self, request: &MapRequest<'_>, pages: ObjectPages<'_>) -> Result<VpnRange, Error> {
         let (guard, destination) = self.mappings.place(request)?;
-        let (range, flags) = (destination.range(), VmaFlags::new_shared(request.flags));
-        let backing = Backing::Object(pages.object());
+        let (range, backing) = (destination.range(), Backing::Object(pages.object()));
+        let flags = match request.sharing {
+            Sharing::Private => VmaFlags::new_private(request.flags),
+            Sharing::Shared => VmaFlags::new_shared(request.flags),
+        };
+        if let Err(error) = self.commit_private(guard.held(), flags, destination) {
+            return Err(self.refuse_mapping(guard, destination, request, error));
+        }
         self.entries.note_shared_huge_pages();
         self.put(guard, destination, VmaAttributes::backed(range, flags, backing, pages.first()))?;
         Ok(range)

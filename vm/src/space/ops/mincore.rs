@@ -83,8 +83,9 @@ impl<M: Machine> Mincore<'_, '_, M> {
         page
     }
 
-    /// The frame of a page of a mapping.
-    pub fn frame_behind(&self, vma: &VmaAttributes, page: Vpn) -> Option<Pfn> {
+    /// The frame of a page of a mapping, and whether it is not the page's own: one of an object, or one that
+    /// was given.
+    pub fn frame_behind(&self, vma: &VmaAttributes, page: Vpn) -> Option<(Pfn, bool)> {
         let vm = self.entries.vm;
         let mut retry = PageRetry::new("mincore");
         loop {
@@ -92,21 +93,22 @@ impl<M: Machine> Mincore<'_, '_, M> {
             let found = walk(&self.entries.table, page, Level::Pte, &reading);
             match (found.entry(), vma.backing.get()) {
                 _ if retry.is_withheld() => {}
-                (Entry::Leaf(leaf), _) if self.entries.table.is_huge_zero(leaf, found.table.level()) => {
-                    return Some(vm.memory.zero_frame());
-                }
                 (Entry::Leaf(leaf), _) => {
-                    let inside = page.0 & (found.table.level().entry_pages() - 1);
-                    return Some(leaf.pfn.add(inside));
+                    let level = found.table.level();
+                    let class = self.entries.table.class_of(leaf, level);
+                    let inside = page.0 & (level.entry_pages() - 1);
+                    let pfn = if class.is_zeros() { vm.memory.zero_frame() } else { leaf.pfn.add(inside) };
+                    return Some((pfn, !class.is_own()));
                 }
                 // A fault replaces the zero page: the page is resident all the time, its frame appears in a
                 // moment.
                 (Entry::Marker(Marker::Busy), _) => {}
                 (Entry::Marker(Marker::Unknown), _) => return None,
-                // As Linux: what the object has besides, nobody sees.
+                // As Linux, of private mappings too: a fault would find it.
                 (_, Backing::Object(object)) => {
                     let object = vm.object(object, &reading)?;
-                    return object.lookup(&vm.memory, vma.offset_at(page), &reading);
+                    let pfn = object.lookup(&vm.memory, vma.offset_at(page), &reading)?;
+                    return Some((pfn, true));
                 }
                 _ => return None,
             }

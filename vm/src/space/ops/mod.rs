@@ -19,6 +19,7 @@
 //! | `fork` | fork | all of the space, to write |
 //! | `fork_pinned` | copies for the child of what is pinned | as `fork` |
 //! | `fork_leaf` | what the child gets of a leaf above the last level | as `fork` |
+//! | `fork_object` | private mappings of objects, which get no first copy meanwhile | as `fork` |
 //! | `take_back_pool` | pages of the reserved pool that children share, taken from these | a page, to read |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how the last two divide large ranges among helpers | |
@@ -28,6 +29,7 @@ mod collapse;
 mod exit;
 mod fork;
 mod fork_leaf;
+mod fork_object;
 mod fork_pinned;
 mod madvise;
 mod map;

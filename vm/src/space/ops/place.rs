@@ -4,7 +4,7 @@ use crate::machine::Machine;
 use crate::space::edit::Mappings;
 use crate::space::edit::entries::Entries;
 use crate::space::ops::unmap::Unmap;
-use crate::space::{Error, Held, MapRequest, Place, RangeGuard, Sharing};
+use crate::space::{Error, Held, MapBacking, MapRequest, Place, RangeGuard, Sharing};
 use crate::sync::{NoProgress, Progress, Retry};
 use crate::units::{PAGE_SIZE, PageSize, VirtAddr, Vpn, VpnRange};
 use crate::vma::{TreeGaps, place, place_aligned, place_preferring};
@@ -46,8 +46,8 @@ impl<M: Machine> Mappings<'_, M> {
         let (addr, replaces) = match request.place {
             Place::Fixed(addr) => (addr, true),
             Place::FixedNoReplace(addr) => (addr, false),
-            Place::Hint(addr) => return self.find_room(addr, len, request.sharing, false),
-            Place::Low(addr) => return self.find_room(addr, len, request.sharing, true),
+            Place::Hint(addr) => return self.find_room(addr, len, request, false),
+            Place::Low(addr) => return self.find_room(addr, len, request, true),
         };
         if addr.0 > self.layout.areas.user.end.addr().0 - len * crate::units::PAGE_SIZE as u64 {
             return Err(Error::NoMemory);
@@ -67,21 +67,26 @@ impl<M: Machine> Mappings<'_, M> {
     }
 
     /// Pages for a mapping that may go anywhere.
-    fn find_room(&self, wish: VirtAddr, len: u64, sharing: Sharing, low: bool) -> Result<Destination, Error> {
+    fn find_room(
+        &self,
+        wish: VirtAddr,
+        len: u64,
+        request: &MapRequest<'_>,
+        low: bool,
+    ) -> Result<Destination, Error> {
         let areas = &self.layout.areas;
         let hint = areas.hint(wish);
-        let request = if low { areas.low(hint, len) } else { areas.anywhere(hint, len) };
-        let request = match sharing {
-            Sharing::Private => request.for_private_anonymous(),
-            Sharing::Shared => request,
-        };
+        // An object's place is the same, whoever sees what is stored there.
+        let is_object =
+            request.sharing == Sharing::Shared || matches!(request.backing, MapBacking::Object(_));
+        let wanted = if low { areas.low(hint, len) } else { areas.anywhere(hint, len) };
+        let wanted = if is_object { wanted } else { wanted.for_private_anonymous() };
         let reading = self.vm.rcu.read();
         let gaps = TreeGaps(&self.vmas, &reading);
-        let start = match sharing {
-            Sharing::Shared if self.vm.shared_huge.is_ever() => {
-                place_preferring(&gaps, &request, PageSize::Huge)
-            }
-            _ => place(&gaps, &request),
+        let start = if is_object && self.vm.shared_huge.is_ever() {
+            place_preferring(&gaps, &wanted, PageSize::Huge)
+        } else {
+            place(&gaps, &wanted)
         };
         let start = start.ok_or(Error::NoMemory)?;
         Ok(Destination::Free(VpnRange::new(start, start.add(len))))

@@ -122,7 +122,8 @@ impl<'v, M: Machine> Pins<'_, 'v, M> {
         if self.faults.confirm(proof, vma, page, &reading).is_none() {
             return Err(NotPinned::Fallback(Fallback::VmaChanged));
         }
-        let pfn = table.pinnable(entry.slot, needs).ok_or(NotPinned::NotPinnable(needs))?;
+        let pfn =
+            table.pinnable(entry.slot, needs, !vma.is_private()).ok_or(NotPinned::NotPinnable(needs))?;
         // The reference first: a pincount is at most the refcount. The entry keeps the frame, so a reference
         // is refused only where the count would overflow.
         let pin = |frame: FrameRef<'v, M>| match pool_size {
@@ -145,6 +146,7 @@ pub(in crate::space) fn error_of(error: FaultError) -> Error {
         | FaultError::NotAllowed
         | FaultError::NotSupported
         | FaultError::PoolEmpty
+        | FaultError::Beyond
         | FaultError::Stalled => Error::Fault,
     }
 }

@@ -7,6 +7,7 @@ mod garbage;
 mod huge;
 mod layout;
 mod many_cpus;
+mod object;
 mod objects;
 mod odd;
 pub(super) mod pin;

@@ -258,7 +258,7 @@ impl<'a> Draw<'a> {
                 let (which, offset) = (self.rng.bits(), self.rng.bits());
                 let from =
                     if self.rng.chance(1, 4) { Source::At(addr) } else { Source::Part { which, offset } };
-                let sharing = if self.rng.chance(1, 12) { Sharing::Private } else { Sharing::Shared };
+                let sharing = if self.rng.chance(1, 3) { Sharing::Private } else { Sharing::Shared };
                 let request = MapRequest { sharing, ..self.request() };
                 Operation::Share { space: self.space(), from, request }
             }

@@ -10,9 +10,7 @@ use crate::drive::Driver;
 use crate::library::layout_of;
 use crate::recount::QuiescentSystem;
 use interleaf::machine::Format;
-use interleaf::space::{
-    AddressSpace, Fault, FaultError, MapRequest, Path, Place, Sharing, SpaceHandle, Spaces, Vm,
-};
+use interleaf::space::{AddressSpace, Fault, FaultError, MapRequest, Path, Place, SpaceHandle, Spaces, Vm};
 use interleaf::units::{CpuId, VirtAddr, Vpn};
 use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags};
 use interleaf_lab::machine::soft::boot_map;
@@ -260,8 +258,7 @@ impl<'s, 'v, C: Flavour, F: Format> World<'_, 's, 'v, C, F> {
         let range = shared.get(which.checked_rem(shared.len() as u64)? as usize)?;
         let first = offset % range.len();
         let pages = (request.len_bytes / PAGE).clamp(1, range.len() - first);
-        let sharing = Sharing::Shared;
-        Some(((range.start.0 + first) * PAGE, MapRequest { len_bytes: pages * PAGE, sharing, ..*request }))
+        Some(((range.start.0 + first) * PAGE, MapRequest { len_bytes: pages * PAGE, ..*request }))
     }
 
     /// Plans the failure of an allocation.

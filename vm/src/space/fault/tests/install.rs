@@ -7,7 +7,7 @@ use crate::space::fault::attempt::Proof;
 use crate::space::fault::confirm::Confirmed;
 use crate::space::fault::decide::Decision;
 use crate::space::fault::prepared::Prepared;
-use crate::space::{AddressSpace, Fallback, Fault, Layout, MapRequest, Path, Sharing, Vm};
+use crate::space::{AddressSpace, Fallback, Fault, Layout, MapRequest, ObjectHandle, Path, Sharing, Vm};
 use crate::sync::ReadGuard;
 use crate::table::{LeafBits, walk, walk_cached};
 use crate::units::{Access, Level, NodeId, PAGE_SIZE, Rights, VirtAddr, Vpn};
@@ -89,6 +89,23 @@ fn a_frame_that_has_left_its_object_since_it_was_looked_up_is_not_installed() {
         assert!(matches!(entry(space, start.vpn()), Entry::Leaf(_)));
         space.unmap(start, 2 * PAGE).unwrap();
     });
+}
+
+/// What a private mapping shows, or copies, is asked for in the same way.
+#[test]
+fn a_frame_that_has_left_its_object_is_neither_shown_nor_copied_by_a_private_mapping() {
+    for access in [Access::Read, Access::Write] {
+        with_space(|space| {
+            let object = ObjectHandle::new(space.vm, 2 * PAGE).unwrap();
+            let start = space.map(&MapRequest::anonymous(2 * PAGE).backed_by(object.at_page(0))).unwrap();
+            space.fault(Fault { addr: VirtAddr(start.0 + PAGE), access: Access::Write }).unwrap();
+            let fault = Fault { addr: start, access };
+            let result = space.faults().attempt(fault, &TakesOut, &mut Prepared::new(space.vm));
+            assert_eq!((result, entry(space, start.vpn())), (Err(Fallback::VmaChanged), Entry::Absent));
+            space.fault(fault).unwrap();
+            space.unmap(start, 2 * PAGE).unwrap();
+        });
+    }
 }
 
 /// Else the fault would find the detached table again and again.

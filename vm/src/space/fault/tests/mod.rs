@@ -45,6 +45,8 @@ mod loom_pool_cow;
 #[cfg(loom)]
 mod loom_pool_shared;
 #[cfg(loom)]
+mod loom_private;
+#[cfg(loom)]
 mod loom_published;
 #[cfg(loom)]
 mod loom_rmap;
