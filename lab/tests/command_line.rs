@@ -83,7 +83,10 @@ fn a_run_of_faults_says_where_each_fault_went() {
     for run in runs {
         let count = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("{name} is missing"));
         let reasons = run["fell_back"].as_object().unwrap();
-        assert!(reasons.len() == 13 && reasons.keys().all(|reason| reason.starts_with("spf_")));
+        assert!(
+            reasons.len() == interleaf::space::Fallback::ALL.len()
+                && reasons.keys().all(|reason| reason.starts_with("spf_"))
+        );
         let fell_back: u64 = reasons.values().filter_map(serde_json::Value::as_u64).sum();
         assert_eq!(count("speculated") + count("locked") + fell_back + count("errors"), count("faults"));
         assert!(run["latency_ns"]["p99"].is_number() && run["interrupts"].is_number());

@@ -77,6 +77,7 @@ fn vms(machine: &Lab) {
         huge_sizes: HugeSizes::all(SizePolicy::Always),
         shared_huge_pages: SharedHugePolicy::Advise,
         zero_page: ZeroPagePolicy::Huge,
+        pager: None,
     };
     let vm = call!(Vm::start, boot_memory, options).expect("an answer").expect("memory");
     assert_eq!(call!(Vm::huge_policy, &vm), Some(options.huge_pages));
