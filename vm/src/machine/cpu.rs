@@ -90,7 +90,9 @@ pub unsafe trait Cpu: Sized + 'static {
 
     /// Asks the CPU to fetch the line of an address into its caches, soon and without waiting: a hint, which
     /// changes nothing. Sweeps over page tables ask for the records of frames that they will come to, one
-    /// cache miss each where frames lie in no order. `None`, the default: nothing is looked up for it.
+    /// cache miss each where frames lie in no order. The address is one of the kernel's own, of a record; the
+    /// caller holds a spin lock, so the function neither waits, traps nor calls the library. `None`, the
+    /// default: nothing is looked up for it.
     const PREFETCH: Option<fn(usize)> = None;
 
     /// The words of a set of CPUs, as many as the platform's machines need: `[u64; 1]` for machines of up to

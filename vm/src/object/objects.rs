@@ -12,7 +12,7 @@ use core::num::NonZeroU64;
 /// The objects of a system. A number names one object or, once that is dead, none.
 pub(crate) struct Objects<'m, M: Machine> {
     registry: Registry<'m, Object<M::Cpu>, M>,
-    /// Who fills the pages of the embedder's.
+    /// What fills the pages of the embedder's.
     pager: Option<&'m dyn Pager<M>>,
     waits: PageWaits<'m, M::Cpu>,
 }

@@ -109,15 +109,16 @@ impl<'m, C: Cpu> PageWaits<'m, C> {
 }
 
 impl<C: Cpu> PageWait<'_, C> {
-    /// Sleeps until a page of this word has become ready since the look. May return early.
-    pub(crate) fn wait(self) {
+    /// Sleeps until a page of this word has become ready since the look: then `true`. May return early.
+    pub(crate) fn wait(self) -> bool {
         for _ in 0..LOOKS {
             let now = self.word.fetch_or(ASLEEP, Acquire);
             if now & !ASLEEP != self.seen {
-                return;
+                return true;
             }
             self.word.sleep_while(now | ASLEEP);
         }
+        false
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Object<C: Cpu> {
     number: NonZeroU64,
     /// Base pages that it may have: pages that begin there lie beyond its end.
     pages: u64,
-    /// Who fills its pages, if they are not zeros at first.
+    /// What fills its pages, if they are not zeros at first.
     pager: Option<PagerKey>,
     /// The size of its pages: not base pages where they are of the reserved pool.
     size: PageSize,

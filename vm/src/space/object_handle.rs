@@ -49,7 +49,8 @@ pub struct ObjectPages<'a> {
 }
 
 impl<'v, M: Machine> ObjectHandle<'v, M> {
-    /// A new object of zeros, of `len_bytes` rounded up to pages. Its pages take memory as they are touched.
+    /// A new object of zeros, of `len_bytes` rounded up to pages. Its pages take memory as they are touched,
+    /// and are not counted as committed (Linux: memfd_create).
     ///
     /// # Errors
     /// [`Error::Invalid`] for no length; [`Error::NoMemory`] for a length that no object has, and where there
@@ -63,8 +64,9 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         Ok(Self { vm, object })
     }
 
-    /// A new object whose pages the system's [pager](super::VmOptions::pager) fills, as they are touched; it knows it
-    /// by `key`. Made once for each of the embedder's objects: two of one key have pages of their own.
+    /// A new object whose pages the system's [pager](super::VmOptions::pager) fills, as they are touched; it
+    /// knows the object by `key`. Made once for each of the embedder's objects: two of one key have pages of
+    /// their own.
     ///
     /// # Errors
     /// [`Error::Invalid`] where the system has no pager; [`Error::NoMemory`] where there is none for its

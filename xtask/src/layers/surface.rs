@@ -125,7 +125,9 @@ fn functions(tokens: &[Token]) -> Vec<Function<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        let begins = at == 0 || ['}', ';', ']'].iter().any(|mark| tokens[at - 1].is(*mark));
+        let begins = at == 0
+            || tokens[at - 1].name() == Some("unsafe")
+            || ['}', ';', ']'].iter().any(|mark| tokens[at - 1].is(*mark));
         match tokens[at].name() {
             Some("impl") if begins => {
                 let end = end_of_item(tokens, at);

@@ -1,5 +1,5 @@
-//! Objects: of odd lengths, mapped from odd pages on; found at odd addresses, in the same space and in another;
-//! and in a space of another machine.
+//! Objects: of odd lengths, mapped from odd pages on; found at odd addresses, in the same space and in
+//! another; and in a space of another machine.
 
 use crate::world::{Lab, must_work, on_cpu};
 use crate::{call, called, odd};

@@ -5,7 +5,7 @@ use super::{Contents, Model, Page};
 use crate::calls::{CallResult, Errno, FILE_PAGES, PAGE, Segv};
 
 /// The page lies beyond the end of its object.
-struct Beyond;
+struct PastEnd;
 
 impl Model {
     /// Reads one byte.
@@ -52,11 +52,11 @@ impl Model {
         if !mapping.flags.intersects(enough) {
             return Err(CallResult::Segv(Segv::Rights));
         }
-        self.touch(addr, right).map_err(|Beyond| CallResult::Bus)
+        self.touch(addr, right).map_err(|PastEnd| CallResult::Bus)
     }
 
     /// Makes the page at `addr`, which is mapped, resident for the access; rights do not matter any more.
-    fn touch(&mut self, addr: u64, right: VmFlags) -> Result<(), Beyond> {
+    fn touch(&mut self, addr: u64, right: VmFlags) -> Result<(), PastEnd> {
         let mapping = self.mappings.at(addr).expect("the caller found it");
         if let Some(object) = mapping.object {
             let (number, is_shared) = (mapping.page_offset(addr), mapping.is_shared());
@@ -65,7 +65,7 @@ impl Model {
                 return Ok(());
             }
             if self.file == Some(object) && number >= FILE_PAGES {
-                return Err(Beyond);
+                return Err(PastEnd);
             }
             let object = self.objects.contents.get_mut(&object).expect("a mapped object lives");
             let shown = object.entry(number).or_default().clone();
@@ -130,7 +130,7 @@ impl Model {
             if !mapping.flags.contains(right) {
                 return Err(Errno::EINVAL);
             }
-            self.touch(page, right).map_err(|Beyond| Errno::EFAULT)?;
+            self.touch(page, right).map_err(|PastEnd| Errno::EFAULT)?;
         }
         Ok(0)
     }

@@ -107,7 +107,8 @@ impl<'m, C: Cpu> FrameTable<'m, C> {
 
     /// The record of `pfn`. `None` for a frame outside the span. [`Memory::meta`](crate::frame::Memory::meta)
     /// refuses also frames whose record is not written; all other callers have the number from a zone, a
-    /// cache or a value of `owned`, to which a frame comes only after its record was written.
+    /// cache or a value of `owned`, to which a frame comes only after its record was written, or read nothing
+    /// of it (`Memory::prefetch`).
     #[inline(always)]
     pub fn meta(&self, pfn: Pfn) -> Option<&FrameMeta<C>> {
         let index = pfn.0.wrapping_sub(self.first.0);

@@ -26,6 +26,7 @@ std::thread_local! {
     static INTERRUPTS_OFF: Cell<bool> = const { Cell::new(false) };
     static PREEMPT_DEPTH: Cell<u32> = const { Cell::new(0) };
     static WHEN_PREEMPTIBLE: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
+    static PREFETCHED: RefCell<Option<std::vec::Vec<usize>>> = const { RefCell::new(None) };
 }
 #[cfg(loom)]
 loom::thread_local! {
@@ -36,11 +37,27 @@ loom::thread_local! {
     static INTERRUPTS_OFF: Cell<bool> = Cell::new(false);
 }
 
+/// Notes an address where [`TestCpu::prefetched`] listens.
+#[cfg(not(loom))]
+fn note_prefetch(address: usize) {
+    PREFETCHED.with_borrow_mut(|noted| noted.iter_mut().for_each(|all| all.push(address)));
+}
+#[cfg(loom)]
+fn note_prefetch(_: usize) {}
+
 /// The CPU of tests. Threads must be given different numbers, as CPUs are not threads.
 #[derive(Debug)]
 pub enum TestCpu {}
 
 impl TestCpu {
+    /// Addresses that `f` asks this thread's CPU to fetch, in order.
+    #[cfg(not(loom))]
+    pub fn prefetched(f: impl FnOnce()) -> std::vec::Vec<usize> {
+        PREFETCHED.set(Some(std::vec::Vec::new()));
+        f();
+        PREFETCHED.take().expect("set above")
+    }
+
     /// Handles an interrupt, if there is one, as between two instructions of a program.
     pub fn take_interrupt() {
         handle_interrupt();
@@ -126,6 +143,8 @@ unsafe impl Cpu for TestCpu {
     /// Models have few CPUs; one word keeps them small.
     type CpuWords = [u64; if cfg!(loom) { 1 } else { 64 }];
     const SEVERAL_MACHINES: bool = true;
+    /// Models read no word more.
+    const PREFETCH: Option<fn(usize)> = if cfg!(loom) { None } else { Some(note_prefetch) };
 
     fn id() -> CpuId {
         CpuId(ME.with(Cell::get))

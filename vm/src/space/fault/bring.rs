@@ -44,8 +44,8 @@ impl<'v, M: Machine> Entries<'v, M> {
         }
         prepared.frame = filled.into_untouched();
         if answer == PageAnswer::NotReady {
-            wait.wait();
-            return Progress::None;
+            // Of any page of the word: the embedder has made a step.
+            return if wait.wait() { Progress::Observed } else { Progress::None };
         }
         prepared.note_lack(want);
         Progress::Own

@@ -5,7 +5,8 @@
 //! | mappings whose publisher may not have flushed | all edits under way end | its own step |
 //! | a fork or a sweep under way | the same | its own step |
 //! | a lack of memory, of a block, of a copy | that is allocated | its own step |
-//! | a lack of a page that a pager fills | that is filled; or said to be ready | its own step; nothing |
+//! | a lack of a page that a pager fills | that is filled; or one is said to be ready | its own step; one of
+//! others |
 //! | an entry, a table or a mapping at which another CPU works | it relaxes | nothing |
 //!
 //! Each of them is to be met no more once that was done. Where it is all the same, and nothing else has

@@ -1,11 +1,12 @@
 //! mmap: requests, and mappings of anonymous memory and of objects.
 //!
-//! A request says what it maps ([`MapBacking`]); `map_pool` and `map_given` put what these two hold in place.
+//! A request says what it maps ([`MapBacking`]); `map_object`, `map_pool` and `map_given` put
+//! what is no anonymous memory in place.
 //!
 //! A mapping put into a hole is born live, joined with the neighbours it agrees with. One put over others
 //! (MAP_FIXED) is born busy (protocol P3): the old ones are marked stale, the busy one takes their place in
 //! the index, their entries are cleared and flushed, and only then is it made live. Readers are in the space
-//! from the publication on; whoever needs the entries of a busy mapping waits.
+//! from the publication on; a caller that needs the entries of a busy mapping waits.
 
 use crate::machine::Machine;
 use crate::space::edit::entries::Entries;
@@ -146,8 +147,8 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// then, but that a mapping with [`Place::Fixed`] that cannot be committed leaves what it leaves in
     /// Linux: those in its way are split at its ends; and where it was to be shared, they are unmapped.
     ///
-    /// Of an *object*, before these: [`Error::Invalid`] where the object is of another system, or no number
-    /// counts the last page.
+    /// Of an *object*, after those of the length: [`Error::Invalid`] where the object is of another system,
+    /// or no number counts the last page.
     ///
     /// Of the *reserved pool*: [`Error::Invalid`] also for base pages, pages that the format does not have,
     /// and a fixed address that is not one of a huge page; [`Error::NoMemory`] where not enough huge pages
@@ -174,7 +175,8 @@ impl<M: Machine> AddressSpace<'_, M> {
         Ok(range.start.addr())
     }
 
-    /// The address that [`map`](Self::map) would choose now.
+    /// The address that [`map`](Self::map) would choose now for memory of base pages: what the size of
+    /// hugetlb pages, or of leaves of given frames, asks of an address is not looked at.
     ///
     /// # Errors
     /// As [`map`](Self::map), for errors of the address and the length.

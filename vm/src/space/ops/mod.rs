@@ -22,7 +22,7 @@
 //! | `fork_object` | private mappings of objects, which get no first copy meanwhile | as `fork` |
 //! | `take_back_pool` | pages of the reserved pool that children share, taken from these | a page, to read |
 //! | `exit` | the end of a space | all of the space, to write |
-//! | `parallel` | how the last two divide large ranges among helpers | |
+//! | `parallel` | how `populate`, `unmap` and `exit` divide large ranges among helpers | |
 
 mod brk;
 mod collapse;

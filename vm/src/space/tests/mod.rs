@@ -15,6 +15,7 @@ mod pin_fast;
 mod pin_random;
 mod pool;
 mod preempted_helper;
+mod prefetch;
 mod progress;
 mod refusal;
 mod rmap;

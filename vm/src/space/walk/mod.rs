@@ -42,7 +42,8 @@ impl<M: Machine> Clone for Walker<'_, '_, M> {
 impl<M: Machine> Copy for Walker<'_, '_, M> {}
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// The calls that read the space's tables and neither fault nor edit. May be called anywhere.
+    /// The calls that read the space's tables and take no lock; each says where it may be called. This one
+    /// may be called anywhere.
     #[inline]
     pub fn walker(&self) -> Walker<'_, 'v, M> {
         Walker { entries: &self.entries, user_end: self.mappings.layout.areas.user.end }

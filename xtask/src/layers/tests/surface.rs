@@ -20,6 +20,7 @@ fn methods_are_counted_in_every_block_of_a_type() {
         impl<F: Fn(u64) -> u64> Space<F> { pub const unsafe fn three(&self, to: [u8; 4]); }
         impl fmt::Debug for Space<'_, Lock<{ RANK }>> where Self: Sized { fn fmt(&self) {} }";
     assert_eq!(count(text, "Space"), (4, 2));
+    assert_eq!(count("unsafe impl Cpu for Space { fn id() {} }", "Space"), (1, 0));
     assert_eq!(count(text, "Debug"), (0, 0), "methods are the type's, not the trait's");
 }
 

@@ -57,6 +57,37 @@ fn a_fault_asks_once_after_each_wait_until_the_page_is_ready() {
     }
 }
 
+/// They are of the same word, one of few: each time it is woken for another, the fault asks again.
+#[test]
+fn pages_of_others_may_become_ready_any_number_of_times_first() {
+    /// Makes each page of a run of others ready, which covers all words, when it is asked.
+    struct Busy<'a>(Mutex<(u64, Option<&'a TestVm<'a>>)>);
+    impl Pager<TestMachine> for Busy<'_> {
+        fn try_page(&self, _: PagerKey, page: u64, into: &mut PageFill<'_, TestMachine>) -> PageAnswer {
+            let mut left = self.0.lock().unwrap();
+            let (true, Some(vm)) = (left.0 > 0, left.1) else {
+                into.write(0, &[page as u8 + 1]);
+                return PageAnswer::Ready;
+            };
+            left.0 -= 1;
+            (100..1000).for_each(|other| vm.page_ready(KEY, other));
+            PageAnswer::NotReady
+        }
+    }
+    for path in [Path::Speculative, Path::Locked] {
+        let machine = leak(TestMachine::new(1500));
+        let pager: &'static Busy<'static> = leak(Busy(Mutex::new((5000, None))));
+        let vm = leak(vm_with(machine, VmOptions { pager: Some(pager), ..VmOptions::default() }));
+        pager.0.lock().unwrap().1 = Some(vm);
+        on(vm, path, |vm, space| {
+            let object = ObjectHandle::paged(vm, KEY).unwrap();
+            map_paged(&space, &object, 4);
+            assert_eq!(load(&space, PRIVATE), 1);
+        });
+        assert_eq!(pager.0.lock().unwrap().0, 0);
+    }
+}
+
 /// It would wait for good, and its thread could not be ended.
 #[test]
 fn a_page_that_is_never_ready_ends_a_fault_with_a_bus_error() {
