@@ -111,7 +111,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         M::Format::decode(self.read(slot), self.level())
     }
 
-    /// Fetches a record that a sweep which is at `slot` will come to, if the table is of base pages.
+    /// Fetches a record that a sweep which is at `slot` will come to.
     #[inline(always)]
     pub(crate) fn prefetch_after(&self, slot: usize) {
         self.table.prefetch_after(slot);

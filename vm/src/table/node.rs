@@ -129,13 +129,14 @@ impl<'t, M: Machine> Table<'_, 't, M> {
     }
 
     /// Fetches the record of the frame that the leaf, or the pending leaf, some slots after `slot` has: for a
-    /// sweep that will come to it; in a table of base pages. The caller holds the table's lock.
+    /// sweep that will come to it. The caller holds the table's lock. Words are read as those of base pages:
+    /// of other tables a record may be fetched that is not needed, and to ask for the level costs sweeps of
+    /// exclusive frames, in whose loop this stands, an instruction a page.
     #[inline(always)]
     pub(super) fn prefetch_after(&self, slot: usize) {
         /// Far enough for a miss of the last cache at some 15 ns a slot.
         const AHEAD: usize = 8;
-        let is_out = self.level != Level::Pte || slot + AHEAD >= Level::ENTRIES;
-        if M::Cpu::PREFETCH.is_none() || is_out {
+        if M::Cpu::PREFETCH.is_none() || slot + AHEAD >= Level::ENTRIES {
             return;
         }
         let word = self.word(slot + AHEAD).load(Relaxed);
