@@ -13,7 +13,7 @@
 //! | option | meaning |
 //! |---|---|
 //! | `selftest=NAME` | runs a self-test instead of a program: see the table in `selftest` |
-//! | `path=locked`, `path=speculative` | the path that page faults take |
+//! | `path=locked`, `path=vma-lock`, `path=speculative` | the path that page faults take |
 //! | `start=whole` | all frame records are initialised before the first allocation |
 //! | `start=deferred` | most frame records are initialised later, by all CPUs |
 //! | `huge=never`, `huge=madvise`, `huge=always` | when private memory gets huge pages |

@@ -38,7 +38,8 @@ pub fn all(root: &Path) -> Result<(), String> {
 /// largest.
 pub fn self_tests(root: &Path) -> Result<(), String> {
     let options = |cpus, path| ["--checked", "--cpus", cpus, "--path", path];
-    boots(root, &[(options("2", "speculative"), None), (options("4", "locked"), None)])?;
+    let own = [("2", "speculative"), ("4", "locked"), ("2", "vma-lock")];
+    boots(root, &own.map(|(cpus, path)| (options(cpus, path), None)))?;
     // Base pages alone are what the boots above had; the names of these tests begin alike.
     let huge = |cpus, path, huge, test| ["--cpus", cpus, "--path", path, "--huge", huge, "--selftest", test];
     let tests = ["huge", "huge-fork", "huge-race", "huge-storm", "storm"];

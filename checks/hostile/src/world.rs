@@ -86,8 +86,8 @@ pub fn use_pages(machine: &Lab, space: &AddressSpace<'_, Lab>) {
 ///
 /// # Panics
 /// Where something does not add up.
-pub fn must_add_up<'v>(machine: &Lab, vm: &Vm<'v, Lab>, spaces: &[&AddressSpace<'v, Lab>]) {
-    QuiescentSystem { machine, vm, spaces, path: Path::Speculative }.must_hold();
+pub fn must_add_up<'v>(machine: &Lab, vm: &Vm<'v, Lab>, spaces: &[&AddressSpace<'v, Lab>], path: Path) {
+    QuiescentSystem { machine, vm, spaces, path }.must_hold();
 }
 
 /// Ordinary memory that is never freed, carved.

@@ -5,6 +5,7 @@
 //!   '-- the kernel's --'  '-- its argv ------'
 //! ```
 
+use interleaf::space::Path;
 use interleaf::vma::{HugePolicy, ZeroPagePolicy};
 
 /// How the thread that collapses base pages in the background goes about it.
@@ -28,8 +29,8 @@ impl Default for Scan {
 pub struct Options<'a> {
     /// `selftest=NAME`.
     pub selftest: Option<&'a str>,
-    /// `path=locked`: faults always share the space's lock.
-    pub locked: bool,
+    /// `path=speculative|vma-lock|locked`: which way faults go.
+    pub path: Path,
     /// `start=whole`: all frame records are written before the first frame is handed out.
     pub whole: bool,
     /// `huge=never|madvise|always`: when private memory gets huge pages.
@@ -61,8 +62,9 @@ impl<'a> Options<'a> {
         for word in own.split_ascii_whitespace() {
             match word.split_once('=') {
                 Some(("selftest", name)) if !name.is_empty() => options.selftest = Some(name),
-                Some(("path", "locked")) => options.locked = true,
-                Some(("path", "speculative")) => options.locked = false,
+                Some(("path", name)) => {
+                    options.path = Path::ALL.into_iter().find(|path| path.name() == name).ok_or(word)?;
+                }
                 Some(("start", "whole")) => options.whole = true,
                 Some(("start", "deferred")) => options.whole = false,
                 Some(("huge", "never")) => options.huge = HugePolicy::Never,

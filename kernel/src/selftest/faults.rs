@@ -8,7 +8,7 @@ use crate::arch::{Core, MACHINE, percpu, user};
 use crate::memory;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use interleaf::machine::{Cpu, Machine};
-use interleaf::space::{Counter, Fallback};
+use interleaf::space::{Counter, Fallback, Path};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf::vma::VmaFlags;
 use interleaf_kernel::core::options::Options;
@@ -52,7 +52,7 @@ fn touch_everything(space: &SpaceHandle) -> bool {
 
 /// A fault that gives up speculating is heard, with its reason and its address.
 pub fn are_heard(options: &Options<'_>) -> bool {
-    let speculates = !options.locked;
+    let speculates = options.path != Path::Locked;
     with_space(options, |space| {
         let base = map(space, 1);
         let (hole, before) = (VirtAddr(page(base, 1).0 + 0x24), MACHINE.events().noted());

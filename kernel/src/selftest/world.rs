@@ -6,7 +6,7 @@ use crate::arch::spaces::SpaceHandle;
 use crate::arch::user::{self, BadAddress};
 use crate::memory;
 use crate::task::program;
-use interleaf::space::{AddressSpace, Advice, Layout, MapRequest, Path};
+use interleaf::space::{AddressSpace, Advice, Layout, MapRequest};
 use interleaf::table::format::X86_64;
 use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr};
 use interleaf::vma::{FlagAdvice, HugePolicy};
@@ -45,8 +45,7 @@ pub fn in_fresh_space(options: &Options<'_>, test: impl FnOnce(&SpaceHandle) -> 
 
 /// A fresh space, which ends with its last handle.
 pub fn fresh_space(options: &Options<'_>) -> Option<SpaceHandle> {
-    let path = if options.locked { Path::Locked } else { Path::Speculative };
-    let space = AddressSpace::new(memory::vm(), Layout::linux::<X86_64>(), path);
+    let space = AddressSpace::new(memory::vm(), Layout::linux::<X86_64>(), options.path);
     let space = space.and_then(|space| memory::spaces().insert(space));
     space.inspect_err(|why| _ = fail(format_args!("there is no space: {why}"))).ok()
 }

@@ -8,7 +8,7 @@ use crate::task::process::Process;
 use crate::task::signal::Action;
 use crate::task::{family, khugepaged, sched};
 use interleaf::machine::Machine;
-use interleaf::space::{AddressSpace, Counter, Layout, MapRequest, Path, Place, Sharing, Totals};
+use interleaf::space::{AddressSpace, Counter, Layout, MapRequest, Place, Sharing, Totals};
 use interleaf::table::format::X86_64;
 use interleaf::tlb::ShootdownStats;
 use interleaf::units::{PAGE_SIZE, VirtAddr};
@@ -39,11 +39,10 @@ pub fn run(file: &[u8], options: &Options<'_>) -> Result<u8, NoCode> {
     let Ok(program) = parsed.inspect_err(|why| crate::println!("the program cannot run: {why}")) else {
         return Err(NoCode::NotLoaded);
     };
-    let path = if options.locked { Path::Locked } else { Path::Speculative };
     let end = VirtAddr(program.end().0.next_multiple_of(PAGE_SIZE as u64));
     let layout = Layout { heap_start: end, ..Layout::linux::<X86_64>() };
     let before = frames_in_use();
-    let space = AddressSpace::new(vm, layout, path).and_then(|space| memory::spaces().insert(space));
+    let space = AddressSpace::new(vm, layout, options.path).and_then(|space| memory::spaces().insert(space));
     let code = run_in(space.map_err(|_| NoCode::NotLoaded)?, &program, options);
     if is_conserved(before) { code.ok_or(NoCode::NotLoaded) } else { Err(NoCode::Leaked) }
 }

@@ -1,7 +1,8 @@
 //! The command line of `interleaf predict`.
 
 use crate::conclusion::Bottleneck;
-use crate::point::{Point, name};
+use crate::linux::{LinuxLock, Way};
+use crate::point::Point;
 use crate::report::Report;
 use crate::subject::Subject;
 use crate::trace::{RecordedProgram, Replay};
@@ -66,8 +67,16 @@ struct Args {
 enum PathName {
     /// Without the space's lock, as far as that goes
     Speculative,
+    /// The same with the mapping locked, as in Linux: a yardstick
+    VmaLock,
     /// Always under the space's lock
     Locked,
+    /// Under a model of Linux's mmap_lock: Linux before 6.4
+    LinuxMmapLock,
+    /// Under models of a semaphore of each mapping, and mmap_lock: Linux 6.4 to 6.14
+    LinuxVmaRwsem,
+    /// Under models of a count of each mapping, and mmap_lock: Linux from 6.15 on
+    LinuxVmaCount,
 }
 
 /// How CPUs fill the nodes.
@@ -93,6 +102,12 @@ fn run(args: &Args) -> Result<(), Failure> {
     let subject = args.subject()?;
     let (profile, setting) = args.setting()?;
     let (cpus, paths) = (args.cpus(&subject)?, args.paths());
+    let is_linux = |way: &Way| matches!(way, Way::Linux(_));
+    if matches!(subject, Subject::Trace(_)) && paths.iter().any(is_linux) {
+        return Err(Failure::usage(
+            "--path linux-*: Linux's locks are modelled for workloads, not for traces",
+        ));
+    }
     let refuse = |error| Failure::usage(format!("--svg: {error}"));
     let chart = args.svg.as_ref().map(File::create).transpose().map_err(refuse)?;
     let places: Vec<_> = paths.iter().flat_map(|&path| cpus.iter().map(move |&cpus| (path, cpus))).collect();
@@ -119,16 +134,16 @@ fn predict(
     args: &Args,
     subject: &Subject,
     setting: Setting,
-    places: &[(Path, u32)],
+    places: &[(Way, u32)],
 ) -> Result<Vec<Point>, Failure> {
     let runs = places.iter().flat_map(|&place| Point::settings(setting).map(|setting| (place, setting)));
     let progress = Progress::new(args.output, places.len() * Point::RUNS);
-    let samples = on_all_cpus(runs.collect(), |((path, cpus), setting)| {
-        progress.step(&format!("{}, {cpus} CPUs", name(path)));
-        subject.run(setting, path, cpus)
+    let samples = on_all_cpus(runs.collect(), |((way, cpus), setting)| {
+        progress.step(&format!("{}, {cpus} CPUs", way.name()));
+        subject.run(setting, way, cpus)
     })?;
     progress.done();
-    let point = |(&(path, cpus), runs): (&(Path, u32), _)| Point::of(path, cpus, runs);
+    let point = |(&(way, cpus), runs): (&(Way, u32), _)| Point::of(way, cpus, runs);
     Ok(places.iter().zip(samples.chunks(Point::RUNS)).map(point).collect())
 }
 
@@ -182,11 +197,15 @@ impl Args {
     }
 
     /// In the order of the line, each once.
-    fn paths(&self) -> Vec<Path> {
+    fn paths(&self) -> Vec<Way> {
         let first = |(at, path): &(usize, &PathName)| !self.path[..*at].contains(path);
         let path = |(_, path): (usize, &PathName)| match path {
-            PathName::Speculative => Path::Speculative,
-            PathName::Locked => Path::Locked,
+            PathName::Speculative => Way::Library(Path::Speculative),
+            PathName::VmaLock => Way::Library(Path::VmaLock),
+            PathName::Locked => Way::Library(Path::Locked),
+            PathName::LinuxMmapLock => Way::Linux(LinuxLock::Mmap),
+            PathName::LinuxVmaRwsem => Way::Linux(LinuxLock::VmaRwsem),
+            PathName::LinuxVmaCount => Way::Linux(LinuxLock::VmaCount),
         };
         self.path.iter().enumerate().filter(first).map(path).collect()
     }

@@ -16,6 +16,7 @@
 
 pub mod command;
 mod conclusion;
+pub mod linux;
 mod point;
 mod report;
 mod sample;

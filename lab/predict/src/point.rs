@@ -1,8 +1,8 @@
 //! A prediction for one path and one number of CPUs, with its range.
 
+use crate::linux::Way;
 use crate::sample::Sample;
 use crate::waits::NamedWait;
-use interleaf::space::Path;
 use interleaf_lab::machine::sim::Setting;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub struct Ranged {
 /// What is predicted. The field names are the JSON's and stay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// `locked` or `speculative`.
+    /// The name of the path.
     pub path: &'static str,
     /// CPUs.
     pub cpus: u32,
@@ -66,14 +66,14 @@ impl Point {
     }
 
     /// The prediction of the runs with these settings.
-    pub fn of(path: Path, cpus: u32, runs: &[Sample]) -> Self {
+    pub fn of(way: impl Into<Way>, cpus: u32, runs: &[Sample]) -> Self {
         let ranged = |of: fn(&Sample) -> f64| {
             let all = runs.iter().map(of);
             let (low, high) = (all.clone().fold(f64::INFINITY, f64::min), all.fold(0.0, f64::max));
             Ranged { value: of(&runs[0]), low, high }
         };
         Self {
-            path: name(path),
+            path: way.into().name(),
             cpus,
             rate_per_cpu: ranged(|run| run.rate_per_cpu),
             rate: ranged(|run| run.rate),
@@ -94,13 +94,5 @@ impl Point {
     /// The share of all CPUs' time that is spent on waits.
     pub fn share_waiting(&self) -> f64 {
         self.waits.iter().map(|wait| wait.share).sum()
-    }
-}
-
-/// What a path is called.
-pub const fn name(path: Path) -> &'static str {
-    match path {
-        Path::Locked => "locked",
-        Path::Speculative => "speculative",
     }
 }

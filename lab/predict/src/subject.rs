@@ -1,10 +1,10 @@
 //! What is predicted: a workload by its name, or a recorded program.
 
+use crate::linux::Way;
 use crate::sample::Sample;
 use crate::system;
 use crate::trace::Replay;
 use crate::workload::Named;
-use interleaf::space::Path;
 use interleaf_lab::error::Failure;
 use interleaf_lab::machine::sim::Setting;
 
@@ -52,10 +52,10 @@ impl Subject {
     ///
     /// # Errors
     /// What the host says, or how the run failed.
-    pub fn run(&self, setting: Setting, path: Path, cpus: u32) -> Result<Sample, Failure> {
+    pub fn run(&self, setting: Setting, way: Way, cpus: u32) -> Result<Sample, Failure> {
         match self {
-            Subject::Workload(workload) => workload.run(setting, path, cpus),
-            Subject::Trace(replay) => system::run(setting, replay, path, cpus),
+            Subject::Workload(workload) => workload.run(setting, way, cpus),
+            Subject::Trace(replay) => system::run(setting, replay, way, cpus),
         }
     }
 }

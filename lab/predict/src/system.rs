@@ -1,5 +1,6 @@
 //! A system on a machine of virtual time: memory, one space, a program for each CPU.
 
+use crate::linux::{LinuxLocks, Way};
 use crate::sample::{Operations, Sample};
 use crate::waits;
 use interleaf::space::{AddressSpace, Fault, Layout, Path, Vm};
@@ -33,6 +34,18 @@ pub trait Workload: Clone + Send + 'static {
         Vec::new()
     }
 
+    /// How many mappings Linux would lock one by one.
+    fn mappings(&self, cpus: u32) -> u32 {
+        let _ = cpus;
+        1
+    }
+
+    /// Of these, the one that a CPU works in.
+    fn mapping_of(&self, cpu: u32) -> u32 {
+        let _ = cpu;
+        0
+    }
+
     /// What a CPU does. No space is loaded yet.
     fn run<'v>(&self, on: &System<'_, 'v>, shared: &Self::Shared<'v>) -> Operations;
 }
@@ -45,6 +58,8 @@ pub struct System<'s, 'v> {
     pub cpu: u32,
     /// Number of CPUs.
     pub nr_cpus: u32,
+    /// Linux's locks of the process, and the mapping that this CPU works in, where faults go that way.
+    pub(crate) linux: Option<(&'s LinuxLocks, u32)>,
 }
 
 impl System<'_, '_> {
@@ -54,9 +69,31 @@ impl System<'_, '_> {
     }
 }
 
+impl System<'_, '_> {
+    /// Does a call that changes mappings.
+    pub fn call<R>(&self, call: impl FnOnce() -> R) -> R {
+        match self.linux {
+            Some((locks, mapping)) => locks.call(mapping, call),
+            None => call(),
+        }
+    }
+
+    /// Does a call that drops contents.
+    pub fn discard<R>(&self, call: impl FnOnce() -> R) -> R {
+        match self.linux {
+            Some((locks, _)) => locks.discard(call),
+            None => call(),
+        }
+    }
+}
+
 impl FaultHandler for System<'_, '_> {
     fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
-        self.space.fault(Fault { addr, access }).map(drop).map_err(|_| Signal::Segv)
+        let fault = || self.space.fault(Fault { addr, access }).map(drop).map_err(|_| Signal::Segv);
+        match self.linux {
+            Some((locks, mapping)) => locks.fault(mapping, fault),
+            None => fault(),
+        }
     }
 }
 
@@ -73,9 +110,14 @@ pub(crate) fn layout() -> Layout {
 ///
 /// # Errors
 /// What the host says, or how the run failed.
-pub fn run(setting: Setting, workload: &impl Workload, path: Path, cpus: u32) -> Result<Sample, Failure> {
-    let workload = workload.clone();
-    let whole = move |stage: &Stage| sample(stage, &workload, path, cpus);
+pub fn run(
+    setting: Setting,
+    workload: &impl Workload,
+    way: impl Into<Way>,
+    cpus: u32,
+) -> Result<Sample, Failure> {
+    let (workload, way) = (workload.clone(), way.into());
+    let whole = move |stage: &Stage| sample(stage, &workload, way, cpus);
     sim::run(setting, whole).map_err(|verdict| Failure::check(format!("{cpus} CPUs: {verdict}")))?
 }
 
@@ -83,19 +125,21 @@ pub fn run(setting: Setting, workload: &impl Workload, path: Path, cpus: u32) ->
 #[repr(align(128))]
 struct Apart<T>(T);
 
-fn sample<W: Workload>(stage: &Stage, workload: &W, path: Path, cpus: u32) -> Result<Sample, Failure> {
+fn sample<W: Workload>(stage: &Stage, workload: &W, way: Way, cpus: u32) -> Result<Sample, Failure> {
     let used = workload.frames(cpus);
     let frames = used + used / 8 + u64::from(cpus) * FRAMES_OF_CPU + FRAMES_OF_SYSTEM;
     let machine = NodeMachine::<X86_64>::new(stage.setting(), cpus, frames)?;
     let soft = machine.soft();
     let entered = soft.enter(CpuId(0));
     let vm = Apart(Vm::new(soft, machine.boot_map()).map_err(Failure::of)?);
-    let space = Apart(AddressSpace::new(&vm.0, layout(), path).map_err(Failure::of)?);
-    let shared = workload.prepare(&space.0, path, cpus);
+    let space = Apart(AddressSpace::new(&vm.0, layout(), way.path()).map_err(Failure::of)?);
+    let shared = workload.prepare(&space.0, way.path(), cpus);
+    let locks = way.locks(cpus, workload.mappings(cpus));
     drop(entered);
     let done: Vec<_> = (0..cpus).map(|_| RefCell::new(Operations::default())).collect();
     let programs = (0..).zip(&done).map(|(cpu, done)| -> Program<'_> {
-        let (system, shared) = (System { space: &space.0, cpu, nr_cpus: cpus }, &shared);
+        let linux = locks.as_ref().map(|locks| (locks, workload.mapping_of(cpu)));
+        let (system, shared) = (System { space: &space.0, cpu, nr_cpus: cpus, linux }, &shared);
         Box::new(move || {
             done.replace(workload.run(&system, shared));
         })

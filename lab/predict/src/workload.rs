@@ -1,5 +1,6 @@
 //! The workloads that can be predicted by their names.
 
+use crate::linux::Way;
 use crate::sample::{Operations, Sample};
 use crate::system::{self, Space, System, Workload};
 use interleaf::space::{Advice, MapRequest, Path};
@@ -73,10 +74,10 @@ impl Named {
     ///
     /// # Errors
     /// What the host says, or how the run failed.
-    pub fn run(&self, setting: Setting, path: Path, cpus: u32) -> Result<Sample, Failure> {
+    pub fn run(&self, setting: Setting, way: impl Into<Way>, cpus: u32) -> Result<Sample, Failure> {
         match self.kind {
-            Kind::Touch(touch) => system::run(setting, &touch, path, cpus),
-            Kind::Malloc(malloc) => system::run(setting, &malloc, path, cpus),
+            Kind::Touch(touch) => system::run(setting, &touch, way, cpus),
+            Kind::Malloc(malloc) => system::run(setting, &malloc, way, cpus),
         }
     }
 }
@@ -136,7 +137,7 @@ impl Workload for Touch {
             drop(running);
             meet();
             if self.frames == Frames::Cached {
-                on.space.advise(own, PAGES * PAGE, Advice::DontNeed).expect("it is mapped");
+                on.discard(|| on.space.advise(own, PAGES * PAGE, Advice::DontNeed).expect("it is mapped"));
             }
         }
         done
@@ -161,12 +162,21 @@ impl Workload for Malloc {
 
     fn prepare<'v>(&self, _: &Space<'v>, _: Path, _: u32) {}
 
+    fn mappings(&self, cpus: u32) -> u32 {
+        cpus
+    }
+
+    fn mapping_of(&self, cpu: u32) -> u32 {
+        cpu
+    }
+
     fn run<'v>(&self, on: &System<'_, 'v>, (): &()) -> Operations {
         let round = |done: &mut Operations| {
-            let start =
-                done.call(|| on.space.map(&MapRequest::anonymous(MALLOC_BYTES)).expect("there is room"));
+            let map = || on.space.map(&MapRequest::anonymous(MALLOC_BYTES)).expect("there is room");
+            let start = done.call(|| on.call(map));
             done.fault(|| on.write(start));
-            done.call(|| on.space.unmap(start, MALLOC_BYTES).expect("it was mapped just now"));
+            let unmap = || on.space.unmap(start, MALLOC_BYTES).expect("it was mapped just now");
+            done.call(|| on.call(unmap));
         };
         let running = on.space.activate(None);
         round(&mut Operations::default());

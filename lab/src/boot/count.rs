@@ -17,6 +17,7 @@ struct Operation {
     /// What the program calls it.
     name: &'static str,
     locked: &'static str,
+    vma_lock: &'static str,
     speculative: &'static str,
     linux: Option<f64>,
     most: Option<f64>,
@@ -27,6 +28,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         name: "write_fault",
         locked: "kernel.write_fault_locked",
+        vma_lock: "kernel.write_fault_vma_lock",
         speculative: "kernel.write_fault",
         linux: Some(2_790.0),
         most: Some(600.0),
@@ -35,6 +37,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         name: "read_fault",
         locked: "kernel.read_fault_locked",
+        vma_lock: "kernel.read_fault_vma_lock",
         speculative: "kernel.read_fault",
         linux: Some(1_247.0),
         most: Some(400.0),
@@ -43,6 +46,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         name: "unmap_page",
         locked: "kernel.unmap_page_locked",
+        vma_lock: "kernel.unmap_page_vma_lock",
         speculative: "kernel.unmap_page",
         linux: Some(1_302.0),
         most: Some(300.0),
@@ -51,6 +55,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         name: "unmap_zero_page",
         locked: "kernel.unmap_zero_page_locked",
+        vma_lock: "kernel.unmap_zero_page_vma_lock",
         speculative: "kernel.unmap_zero_page",
         linux: Some(83.0),
         most: None,
@@ -59,6 +64,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         name: "copy_on_write",
         locked: "kernel.copy_on_write_locked",
+        vma_lock: "kernel.copy_on_write_vma_lock",
         speculative: "kernel.copy_on_write",
         // Without the 512 steps of its copying.
         linux: Some(3_921.0),
@@ -68,6 +74,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         name: "reuse",
         locked: "kernel.reuse_locked",
+        vma_lock: "kernel.reuse_vma_lock",
         speculative: "kernel.reuse",
         linux: Some(1_337.0),
         most: None,
@@ -76,6 +83,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         name: "map_unmap_mib",
         locked: "kernel.map_unmap_mib_locked",
+        vma_lock: "kernel.map_unmap_mib_vma_lock",
         speculative: "kernel.map_unmap_mib",
         linux: Some(16_477.0),
         most: Some(4_000.0),
@@ -84,6 +92,7 @@ const OPERATIONS: &[Operation] = &[
     Operation {
         name: "null_call",
         locked: "kernel.null_call_locked",
+        vma_lock: "kernel.null_call_vma_lock",
         speculative: "kernel.null_call",
         linux: Some(327.0),
         most: Some(100.0),
@@ -95,6 +104,7 @@ const HUGE_OPERATIONS: &[Operation] = &[
     Operation {
         name: "huge_read_fault",
         locked: "kernel.huge_read_fault_locked",
+        vma_lock: "kernel.huge_read_fault_vma_lock",
         speculative: "kernel.huge_read_fault",
         linux: None,
         most: Some(450.0),
@@ -103,6 +113,7 @@ const HUGE_OPERATIONS: &[Operation] = &[
     Operation {
         name: "huge_write_fault",
         locked: "kernel.huge_write_fault_locked",
+        vma_lock: "kernel.huge_write_fault_vma_lock",
         speculative: "kernel.huge_write_fault",
         linux: None,
         most: None,
@@ -111,6 +122,7 @@ const HUGE_OPERATIONS: &[Operation] = &[
     Operation {
         name: "huge_unmap",
         locked: "kernel.huge_unmap_locked",
+        vma_lock: "kernel.huge_unmap_vma_lock",
         speculative: "kernel.huge_unmap",
         linux: None,
         most: None,
@@ -140,6 +152,7 @@ impl Operation {
         let less = self.less.map_or(Ok(0.0), |name| counted(console, name))?;
         let name = match path {
             FaultPath::Locked => self.locked,
+            FaultPath::VmaLock => self.vma_lock,
             FaultPath::Speculative => self.speculative,
         };
         let value = counted(console, self.name)? - less;
@@ -148,7 +161,8 @@ impl Operation {
             None => Figure::count(name, value, UNIT),
         };
         figure.command = "interleaf boot --count".to_string();
-        Ok(match self.most {
+        // The yardstick has no bar.
+        Ok(match self.most.filter(|_| path != FaultPath::VmaLock) {
             Some(most) => figure.with_bar(Bar::AtMost(most)),
             None => figure,
         })

@@ -63,6 +63,8 @@ impl Accel {
 pub enum FaultPath {
     /// Always under the space's lock
     Locked,
+    /// With the mapping locked, as in Linux: a yardstick
+    VmaLock,
     /// Without it, as far as that goes
     Speculative,
 }
@@ -72,6 +74,7 @@ impl FaultPath {
     pub fn name(self) -> &'static str {
         match self {
             FaultPath::Locked => "locked",
+            FaultPath::VmaLock => "vma-lock",
             FaultPath::Speculative => "speculative",
         }
     }

@@ -3,7 +3,7 @@
 use super::huge::{Huge, sizes_in};
 use crate::error::Failure;
 use crate::measure::bench::Options;
-use crate::measure::fault::report::{Report, Run, path_name, sizes_name};
+use crate::measure::fault::report::{Report, Run, sizes_name};
 use crate::measure::fault::{Length, Setup, Timing, Workload, WorkloadMachine, find};
 use crate::os::host_info::HostInfo;
 use crate::show::Output;
@@ -53,8 +53,12 @@ enum Paths {
     Locked,
     /// Without it, as far as that goes
     Speculative,
-    /// One run of each
+    /// The same with the mapping locked, as in Linux: a yardstick
+    VmaLock,
+    /// A run under the space's lock, and one without it
     Both,
+    /// A run of each of the three
+    All,
 }
 
 impl Paths {
@@ -62,7 +66,9 @@ impl Paths {
         match self {
             Paths::Locked => &[Path::Locked],
             Paths::Speculative => &[Path::Speculative],
+            Paths::VmaLock => &[Path::VmaLock],
             Paths::Both => &[Path::Locked, Path::Speculative],
+            Paths::All => &[Path::Locked, Path::VmaLock, Path::Speculative],
         }
     }
 }
@@ -162,7 +168,7 @@ impl Bar {
             let bar = ProgressBar::hidden();
             bar.set_length(1000);
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar.set_message(format!("{}, {}", path_name(setup.path), setup.cpus));
+            bar.set_message(format!("{}, {}", setup.path.name(), setup.cpus));
             bar
         });
         Bar { bar, start: Instant::now() }

@@ -39,6 +39,8 @@ pub struct Args {
 enum Way {
     /// Without the space's lock where that works
     Speculative,
+    /// The same with the mapping locked, as in Linux: a yardstick
+    VmaLock,
     /// Always under the space's lock, shared
     Locked,
 }
@@ -47,6 +49,7 @@ impl Way {
     fn path(self) -> space::Path {
         match self {
             Way::Speculative => space::Path::Speculative,
+            Way::VmaLock => space::Path::VmaLock,
             Way::Locked => space::Path::Locked,
         }
     }
@@ -72,7 +75,7 @@ const GLANCES: usize = 5;
 
 /// Replays each trace.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let path = format!("{:?}", args.path).to_lowercase();
+    let path = args.path.path().name().to_string();
     let mut all = Reports { path, traces: Vec::new(), unexplained: 0 };
     for file in &args.files {
         let report = one(file, &args)?;

@@ -9,6 +9,7 @@ use std::ops::AddAssign;
 #[derive(Debug, Default)]
 pub struct FaultCounts {
     speculated: Cell<u64>,
+    vma_locked: Cell<u64>,
     locked: Cell<u64>,
     fell_back: [Cell<u64>; Fallback::ALL.len()],
     errors: Cell<u64>,
@@ -22,9 +23,11 @@ pub struct Faults {
     pub raised: u64,
     /// Resolved without the space's lock.
     pub speculated: u64,
-    /// Resolved under the space's lock, because the space does not speculate.
+    /// Resolved with the mapping locked.
+    pub vma_locked: u64,
+    /// Resolved under the space's lock, because all faults of the space are.
     pub locked: u64,
-    /// Resolved under the space's lock after speculation gave up: how often for each reason.
+    /// Resolved under the space's lock after an attempt without it gave up: how often for each reason.
     pub fell_back: Vec<(&'static str, u64)>,
     /// Ended in a signal.
     pub errors: u64,
@@ -42,6 +45,7 @@ impl FaultCounts {
     pub fn count(&self, done: Result<Outcome, FaultError>) {
         match done {
             Ok(Outcome::Speculated) => add_one(&self.speculated),
+            Ok(Outcome::VmaLocked) => add_one(&self.vma_locked),
             Ok(Outcome::Locked) => add_one(&self.locked),
             Ok(Outcome::FellBack(reason)) => add_one(&self.fell_back[reason as usize]),
             Err(_) => add_one(&self.errors),
@@ -61,7 +65,8 @@ impl FaultCounts {
     /// How many faults were counted so far.
     pub fn raised(&self) -> u64 {
         let fell_back: u64 = self.fell_back.iter().map(Cell::get).sum();
-        self.speculated.get() + self.locked.get() + fell_back + self.errors.get()
+        let done = self.speculated.get() + self.vma_locked.get() + self.locked.get();
+        done + fell_back + self.errors.get()
     }
 
     /// The counts.
@@ -70,6 +75,7 @@ impl FaultCounts {
         Faults {
             raised: self.raised(),
             speculated: self.speculated.get(),
+            vma_locked: self.vma_locked.get(),
             locked: self.locked.get(),
             fell_back: reasons.map(|(reason, count)| (reason.counter().name(), count.get())).collect(),
             errors: self.errors.get(),
@@ -82,6 +88,7 @@ impl AddAssign<&Faults> for Faults {
     fn add_assign(&mut self, other: &Faults) {
         self.raised += other.raised;
         self.speculated += other.speculated;
+        self.vma_locked += other.vma_locked;
         self.locked += other.locked;
         self.errors += other.errors;
         self.stack_growths += other.stack_growths;

@@ -282,7 +282,8 @@ impl Report {
     }
 
     fn sums(&self) -> String {
-        let Faults { raised, speculated, locked, errors, stack_growths, fell_back } = &self.faults;
+        let Faults { raised, speculated, vma_locked, locked, errors, stack_growths, fell_back } =
+            &self.faults;
         let of = |agreed: &Agreed| format!("{} of {}", agreed.agreed, agreed.of);
         let mut rows = vec![
             ("recorded faults performed", grouped(self.performed as i64)),
@@ -291,6 +292,9 @@ impl Report {
             ("= speculated", grouped(*speculated as i64)),
             ("+ locked", grouped(*locked as i64)),
         ];
+        if *vma_locked > 0 {
+            rows.push(("+ with the mapping locked", grouped(*vma_locked as i64)));
+        }
         let reasons: Vec<_> = fell_back.iter().filter(|(_, count)| *count > 0).collect();
         let reasons: Vec<_> = reasons
             .iter()

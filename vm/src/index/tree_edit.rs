@@ -201,8 +201,13 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
         };
         match self.removed {
             RemovedItems::None => {}
+            // The common one: the loop is written out, so that the visit is part of it.
             RemovedItems::InLeaf(leaf, ref slots) => {
-                slots.clone().filter_map(|slot| item(leaf, slot)).for_each(visit)
+                for slot in slots.clone() {
+                    if let Some(item) = item(leaf, slot) {
+                        visit(item);
+                    }
+                }
             }
             RemovedItems::Between(root, pages) => Edges::of(root, pages).each_leaf(|leaf, slots| {
                 slots.filter_map(|slot| item(leaf, slot)).for_each(&mut visit);

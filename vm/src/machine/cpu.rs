@@ -126,7 +126,7 @@ pub unsafe trait Cpu: Sized + 'static {
     /// Calls `f` with the state that the library keeps for the running thread.
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R;
 
-    /// Called in every wait loop: lets the other hardware thread go on and handles other CPUs' interrupts.
+    /// Called in every wait loop that another CPU ends, however long it takes: lets the other hardware thread go on and handles other CPUs' interrupts.
     /// The default is for CPUs whose interrupts come by themselves, or that get none.
     #[inline(always)]
     fn relax() {
@@ -134,8 +134,11 @@ pub unsafe trait Cpu: Sized + 'static {
     }
 
     /// [`relax`](Cpu::relax) in a loop that is given up after so many rounds: waits for at least one round
-    /// and at most `limit`, which is not 0, and returns how many have passed. The default is one round. A
-    /// platform that knows that nothing changes of what the loop looks at may let several pass in one call.
+    /// and at most `limit`, which is not 0, and returns how many have passed. The default is one round. Every
+    /// bounded wait of the library calls this.
+    ///
+    /// A platform that knows that nothing changes of what the loop looks at may let several rounds pass in
+    /// one call. It knows by [`access`](Cpu::access): no word is named, as loops look at several.
     #[inline(always)]
     fn spin(limit: u32) -> u32 {
         let _ = limit;

@@ -20,9 +20,9 @@
 //! written by a forced store only where the mapping allows it: others have it too.
 
 use super::edit::entries::Entries;
-use super::fault::{Faults, Locked, Prepared, Proof, Speculated};
+use super::fault::{Faults, Locked, Prepared, Proof, Speculated, VmaLocked};
 use super::pin::{PinUse, Pins, error_of};
-use super::{AddressSpace, Error, Fallback, Fault};
+use super::{AddressSpace, Error, Fallback, Fault, Path};
 use crate::frame::FrameRef;
 use crate::machine::{Entry, Machine};
 use crate::table::walk_cached;
@@ -156,12 +156,12 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
     /// What the page holds, as a load finds it.
     fn source(self, page: Vpn, part: &mut PagePart<'_>) -> Result<Readable<'v, M>, Error> {
         let mut prepared = Prepared::new(self.entries.vm);
-        let speculated = if self.faults.speculates() {
-            self.source_attempt(page, part, &Speculated, &mut prepared).ok()
-        } else {
-            None
+        let unlocked = match self.faults.path() {
+            Path::Speculative => self.source_attempt(page, part, &Speculated, &mut prepared).ok(),
+            Path::VmaLock => self.source_attempt(page, part, &VmaLocked, &mut prepared).ok(),
+            Path::Locked => None,
         };
-        if let Some(found) = speculated {
+        if let Some(found) = unlocked {
             return Ok(found);
         }
         let found =
@@ -198,6 +198,7 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
         let vm = self.entries.vm;
         let reading = vm.rcu.read();
         let vma = self.faults.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
+        let _held = proof.hold(vma, &reading).ok_or(Fallback::VmaLocked)?;
         if !vma.rights().contains(Access::Read.needs()) {
             return Err(Fallback::VmaAccess);
         }

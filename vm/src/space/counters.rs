@@ -72,6 +72,10 @@ counters! {
     SpfPoolEmpty = "spf_pool_empty",
     /// Speculation gave up: the object has no such page (only the locked path may report that).
     SpfBeyond = "spf_beyond",
+    /// Page faults resolved with the mapping's record held.
+    VmaLockSuccess = "vma_lock_success",
+    /// The mapping's record could not be held: the space's lock was taken.
+    VmaLockAbort = "vma_lock_abort",
     /// Huge pages installed by faults.
     ThpFaultAlloc = "thp_fault_alloc",
     /// Faults that got a base page because no block for a huge page was free.

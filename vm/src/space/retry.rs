@@ -62,7 +62,7 @@ impl PageRetry {
         own: Progress,
     ) -> Result<(), NoProgress> {
         if own == Progress::None {
-            M::Cpu::relax();
+            M::Cpu::spin(1);
         }
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds <= Self::UNSEEN {

@@ -8,7 +8,7 @@ use crate::machine::Cpu;
 use core::fmt;
 
 /// Numbers of which no two are the same. Each CPU counts its own: CPU `c` of `n` gives `c + 1`, `c + 1 + n`,
-/// `c + 1 + 2n` and so on. With 4096 CPUs each has 2^49 of them below 2^61.
+/// `c + 1 + 2n` and so on. With 4096 CPUs each has 2^36 of them below 2^48.
 pub struct CpuNumbers<'m, C: Cpu> {
     /// How many numbers each CPU has given. Relaxed: only uniqueness matters.
     given: PerCpu<'m, AtomicU64<C>, C>,

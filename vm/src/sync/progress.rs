@@ -79,7 +79,8 @@ impl Retry {
             return Err(NoProgress);
         }
         if progress == Progress::None {
-            C::relax();
+            let most = Self::MOST.saturating_sub(self.cost) + 1;
+            self.cost = self.cost.saturating_sub(1).saturating_add(C::spin(most));
         }
         Ok(())
     }

@@ -11,10 +11,10 @@ use core::fmt;
 /// | value | meaning |
 /// |---|---|
 /// | 0 | no private copy was ever made |
-/// | bit 61 clear | an identity made in this address space |
-/// | bit 61 set | *inherited*: made by a fork, its copies may still belong to an ancestor |
+/// | bit 48 clear | an identity made in this address space |
+/// | bit 48 set | *inherited*: made by a fork, its copies may still belong to an ancestor |
 ///
-/// Bits 62 and 63 are always clear.
+/// The bits above are always clear.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(transparent)]
 pub struct AnonId(u64);
@@ -23,10 +23,10 @@ impl AnonId {
     /// No private copy was ever made.
     pub const NONE: Self = Self(0);
     /// Bits that an identity takes.
-    pub const BITS: u32 = 62;
-    const INHERITED: u64 = 1 << 61;
+    pub const BITS: u32 = 49;
+    const INHERITED: u64 = 1 << (Self::BITS - 1);
 
-    /// An identity made in this address space, from a number that is not 0, below 2^61, and no other
+    /// An identity made in this address space, from a number that is not 0, below 2^48, and no other
     /// identity's.
     pub const fn new(number: u64) -> Self {
         Self(number & (Self::INHERITED - 1))

@@ -83,6 +83,7 @@ pub(crate) use huge_sizes::orders_of_fault;
 pub use huge_sizes::{HugeSizes, OrderSet, SizePolicy, orders_to_try};
 pub use identity::AnonId;
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
+pub(crate) use record::VmaHold;
 pub use record::{MAX_MAPPINGS, TreeGaps, Vma, VmaState, VmaTree};
 pub(crate) use shared_huge::shared_huge_use_of_fault;
 pub use shared_huge::{SharedHugePolicy, SharedHugeUse, shared_huge_use};

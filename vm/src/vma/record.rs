@@ -10,7 +10,9 @@
 //! | 2 | *busy* | published, but entries still belong to the old mapping: a fault falls back and waits |
 //! | 3 | *frozen* | valid, but gets no identity while a writer decides on it |
 //!
-//! Bits 2-63 are the [`AnonId`]: 0 until the first private copy, then fixed.
+//! Bits 2-14 count the readers that hold the record ([`Vma::hold`]); 0 but for faults under
+//! [`Path::VmaLock`](crate::space::Path). Bits 15-63 are the [`AnonId`]: 0 until the first private copy, then
+//! fixed.
 //!
 //! ```text
 //!              make_live             mark_stale
@@ -27,13 +29,28 @@
 //! writer's. It is given only to a live record, by an exchange that fails once the record is frozen or
 //! marked. So the identity that a writer reads after freezing does not change, and [`Vma::mark_stale`]
 //! returns the final one: no identity is lost in the records that replace this one.
+//!
+//! # Readers that hold the record
+//!
+//! ```text
+//!   reader (read section)                writer
+//!
+//!   valid? count+1         Acquire ◄──►  mark stale, and see the count    AcqRel, the same word
+//!      │ no: falls back                  count = 0? wait                  Acquire
+//!   use the record, without a question       ▲
+//!   count-1                Release ──────────┘
+//! ```
+//!
+//! Mark and count are in one word, so that either the reader finds the mark, or the writer the count. No
+//! reader comes after the mark, and each that was there goes on: it is in a read section, does not sleep, and
+//! waits for locks of tables and of memory, of which the writer holds none.
 
 use super::state_word as word;
 use super::{AnonId, BackingWord, GUARD_PAGES, Gaps, Policy, VmaAttributes, VmaFlags};
 use crate::index::{IndexItem, RangeIndex, Ranged};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Plain, ReadGuard};
+use crate::sync::{Plain, ReadGuard, wait_until};
 use crate::units::{CACHE_LINE, PageSize, Rights, Vpn, VpnRange};
 use core::fmt;
 
@@ -57,8 +74,8 @@ pub struct Vma<C: Cpu> {
     range: Plain<VpnRange, C>,
     offset: Plain<u64, C>,
     backing: Plain<BackingWord, C>,
-    /// State and identity. [`Vma::make_live`] releases the entries edited while the record was busy and pairs
-    /// with the acquiring loads here. The stale mark needs no ordering of its own: a writer that edits
+    /// State, readers and identity. [`Vma::make_live`] releases the entries edited while the record was busy
+    /// and pairs with the acquiring loads here. The stale mark needs no ordering of its own: a writer that edits
     /// entries afterwards takes their table's lock, and a fault that installs under that lock reads the word
     /// first.
     word: AtomicU64<C>,
@@ -187,7 +204,14 @@ impl<C: Cpu> Vma<C> {
     /// Keeps it without an identity until [`thaw`](Self::thaw), and returns whether this call froze it: not
     /// if it has an identity already, nor if it is not live. The space lock is held for writing.
     pub fn freeze(&self) -> bool {
-        self.word.update(Ordering::AcqRel, Ordering::Acquire, word::frozen).is_ok()
+        self.word.update(Ordering::AcqRel, Ordering::Acquire, word::frozen).is_ok() || self.freeze_held()
+    }
+
+    /// As [`freeze`](Self::freeze), of a record that readers may hold: they give it no identity from then on.
+    #[cold]
+    #[inline(never)]
+    fn freeze_held(&self) -> bool {
+        self.word.update(Ordering::AcqRel, Ordering::Acquire, word::frozen_while_held).is_ok()
     }
 
     /// Ends a freeze. Does nothing if the record is not frozen: it has been replaced. The space lock is held
@@ -203,12 +227,51 @@ impl<C: Cpu> Vma<C> {
     }
 
     /// Marks it stale, before it is replaced in the index, and returns its final identity. The space lock is
-    /// held for writing.
+    /// held for writing, and no lock of a table. Waits for the readers that hold the record.
     ///
     /// If the record was frozen before, that is the identity on which the writer decided.
     pub fn mark_stale(&self) -> AnonId {
-        let marked = self.word.update(Ordering::AcqRel, Ordering::Relaxed, word::marked_stale);
-        word::anon(marked.unwrap_or_else(|found| found))
+        let mark = |old| Some(word::marked_stale(old));
+        let (Ok(old) | Err(old)) = self.word.update(Ordering::AcqRel, Ordering::Relaxed, mark);
+        if word::is_held(old) && !mutant!("vma.readers-not-awaited") {
+            self.wait_for_readers();
+        }
+        word::anon(old)
+    }
+
+    /// Waits until no reader holds the record, which is stale.
+    #[cold]
+    #[inline(never)]
+    fn wait_for_readers(&self) {
+        // Acquire: pairs with the release of `VmaHold`; what a reader has installed is seen from here on.
+        wait_until::<C>(|| !word::is_held(self.word.load(Ordering::Acquire)));
+    }
+
+    /// Holds the record: a writer that marks it stale waits until the result is dropped. `None` where it is
+    /// not valid, or as many readers hold it as can be counted.
+    ///
+    /// Until then the caller is in one read section, which keeps the record in memory; it waits for locks of
+    /// tables and of memory at most.
+    #[inline]
+    pub(crate) fn hold<'g>(&'g self, _reading: &'g ReadGuard<'_, C>) -> Option<VmaHold<'g, C>> {
+        let counted = self.word.update(Ordering::Acquire, Ordering::Relaxed, word::with_reader);
+        // Made only where it is counted: dropping one takes it away.
+        counted.is_ok().then(|| VmaHold { word: &self.word })
+    }
+}
+
+/// A record that a reader holds.
+#[derive(Debug)]
+#[must_use = "the record is held until this is dropped"]
+pub struct VmaHold<'g, C: Cpu> {
+    word: &'g AtomicU64<C>,
+}
+
+impl<C: Cpu> Drop for VmaHold<'_, C> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: pairs with the writer's wait.
+        self.word.fetch_sub(word::one_reader(), Ordering::Release);
     }
 }
 

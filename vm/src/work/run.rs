@@ -88,7 +88,10 @@ impl<'a, C: Cpu> JobRun<'a, C> {
             }
             polls = if now_left < left { 0 } else { polls.saturating_add(POLLS_PER_LOOK) };
             left = now_left;
-            (0..POLLS_PER_LOOK).for_each(|_| C::relax());
+            let mut rest = POLLS_PER_LOOK;
+            while rest > 0 {
+                rest -= C::spin(rest);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ const LIMITS: super::Test =
     Lab("modelled", "library::with_ten_mappings_at_most_the_library_agrees_with_the_model");
 const FLUSH: super::Test = Model("loom_flush_against_a_cpu_that_enters_and_leaves");
 const UNMAP: super::Test = Model("loom_fault_against_unmap_with_a_present_table");
+const HELD: super::Test = Model("loom_fault_that_holds_its_mapping_against_unmap");
 const REFUSED: super::Test = Unit("space::ops::tests::refused");
 const INSTALL: super::Test = Unit("space::fault::tests::install");
 const CACHED: super::Test = Model("loom_a_cached_table_against_its_detaching_and_reuse");
@@ -166,6 +167,16 @@ pub const ALL: &[Mutation] = &[
         point: "vma.stale-not-marked",
         wrong: "mappings that are replaced are not marked stale",
         test: UNMAP,
+    },
+    Mutation {
+        point: "vma.reader-not-counted",
+        wrong: "a reader that holds a mapping's record is not counted in it",
+        test: HELD,
+    },
+    Mutation {
+        point: "vma.readers-not-awaited",
+        wrong: "a writer does not wait for the readers that hold the mappings that it replaces",
+        test: HELD,
     },
     Mutation {
         point: "unmap.zapped-before-replaced",

@@ -33,37 +33,47 @@ pub fn run() {
     pagers::run(new_space);
     counters();
     with_vm(layouts);
-    with_vm(|machine, vm| {
-        with_space(machine, vm, arguments);
-        with_space(machine, vm, policies);
-        with_space(machine, vm, inspection);
-        with_space(machine, vm, guards);
-        with_space(machine, vm, |space| super::pin::run(vm, space));
-        with_space(machine, vm, |space| super::walk::run(vm, space));
-        with_space(machine, vm, |space| super::pin::copies(vm, space));
-        with_space(machine, vm, |space| objects::run(vm, [space, &new_space(vm)], new_space));
-        with_space(machine, vm, |space| super::given::run(machine, space));
-        with_space(machine, vm, |space| super::huge_pool::run(vm, space));
-    });
+    for path in Path::ALL {
+        call!(Path::name, path);
+        with_vm(|machine, vm| in_spaces(path, machine, vm));
+    }
     with_vm(orders);
     on_lost_cpu(forgotten);
     on_lost_cpu(torn_down_while_loaded);
 }
 
-fn new_space<'v>(vm: &'v Vm<'v, Lab>) -> Space<'v> {
-    let layout = Layout { max_mappings: 3000, max_commit_pages: Some(1 << 30), ..Layout::linux::<X86_64>() };
-    call!(AddressSpace::new, vm, layout, Path::Speculative).expect("an answer").expect("memory for a space")
+fn in_spaces(path: Path, machine: &Lab, vm: &Vm<'_, Lab>) {
+    let with_space = |f: &dyn Fn(&Space<'_>)| with_space(path, machine, vm, f);
+    with_space(&arguments);
+    with_space(&policies);
+    with_space(&inspection);
+    with_space(&guards);
+    with_space(&|space| super::pin::run(vm, space));
+    with_space(&|space| super::walk::run(vm, space));
+    with_space(&|space| super::pin::copies(vm, space));
+    with_space(&|space| objects::run(vm, [space, &space_of_path(vm, path)], |vm| space_of_path(vm, path)));
+    with_space(&|space| super::given::run(machine, space));
+    with_space(&|space| super::huge_pool::run(vm, space));
 }
 
-/// Calls `f` with a space that this CPU runs; then everything is recounted.
-fn with_space(machine: &Lab, vm: &Vm<'_, Lab>, f: impl FnOnce(&Space<'_>)) {
-    let space = new_space(vm);
+fn new_space<'v>(vm: &'v Vm<'v, Lab>) -> Space<'v> {
+    space_of_path(vm, Path::Speculative)
+}
+
+fn space_of_path<'v>(vm: &'v Vm<'v, Lab>, path: Path) -> Space<'v> {
+    let layout = Layout { max_mappings: 3000, max_commit_pages: Some(1 << 30), ..Layout::linux::<X86_64>() };
+    call!(AddressSpace::new, vm, layout, path).expect("an answer").expect("memory for a space")
+}
+
+/// Calls `f` with a space that this CPU runs, whose faults go that way; then everything is recounted.
+fn with_space(path: Path, machine: &Lab, vm: &Vm<'_, Lab>, f: &dyn Fn(&Space<'_>)) {
+    let space = space_of_path(vm, path);
     let running = called!(AddressSpace::activate => space.activate(None)).expect("nothing runs here");
     f(&space);
-    must_add_up(machine, vm, &[&space]);
+    must_add_up(machine, vm, &[&space], path);
     space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
     use_pages(machine, &space);
-    must_add_up(machine, vm, &[&space]);
+    must_add_up(machine, vm, &[&space], path);
     drop(running);
 }
 

@@ -1,6 +1,7 @@
 //! Tests of reading command lines.
 
 use super::*;
+use std::format;
 use std::string::String;
 use std::vec::Vec;
 
@@ -17,9 +18,13 @@ fn words(options: &Options<'_>) -> Vec<String> {
 #[test]
 fn words_before_the_dashes_are_the_kernels_and_those_after_the_programs() {
     let options = Options::parse("path=locked start=whole count -- /bin/p a -- b").unwrap();
-    assert!(options.locked && options.whole && options.count && options.selftest.is_none());
+    assert!(options.path == Path::Locked && options.whole && options.count && options.selftest.is_none());
     assert_eq!(words(&options), ["/bin/p", "a", "--", "b"]);
     assert_eq!(Options::parse("-- p").unwrap().argv().count(), 1);
+    for path in Path::ALL {
+        let line = format!("path={}", path.name());
+        assert_eq!(Options::parse(&line).unwrap().path, path);
+    }
 }
 
 #[test]

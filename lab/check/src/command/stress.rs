@@ -38,7 +38,7 @@ struct Stressed {
     runs: Vec<Done>,
 }
 
-/// Runs the tasks, once with faults that speculate and once with faults that take the lock.
+/// Runs the tasks, once on each path of faults.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let lent = Options::full().cpus.len() as u32;
     let cpus = args.cpus.unwrap_or(lent);
@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let length = args.length()?;
     let mut runs = Vec::new();
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         let config = StressConfig { tasks, cpus, length, seed: args.seed, path };
         runs.push(
             stress::run::<X86_64>(&config).map_err(|wrong| Failure::check(format!("{config:?}: {wrong}")))?,
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// How long each of the two runs is.
+    /// How long each of the runs is.
     fn length(&self) -> Result<Length, Failure> {
         match self.rounds {
             Some(0) => return Err(Failure::usage("--rounds 0 plays nothing: at least 1")),
@@ -69,7 +69,7 @@ impl Args {
             None => {}
         }
         let seconds = self.seconds.unwrap_or(5.0);
-        match Duration::try_from_secs_f64(seconds / 2.0) {
+        match Duration::try_from_secs_f64(seconds / Path::ALL.len() as f64) {
             Ok(time) if !time.is_zero() && seconds <= 86_400.0 => Ok(Length::Time(time)),
             _ => Err(Failure::usage(format!("--seconds {seconds}: more than none, at most a day"))),
         }
@@ -77,9 +77,9 @@ impl Args {
 }
 
 fn text(done: &Done) -> String {
-    let Done { tasks, cpus, rounds, turns, faults, speculated, fell_back, flushes } = done;
+    let Done { tasks, cpus, rounds, turns, faults, speculated, vma_locked, fell_back, flushes } = done;
     format!(
         "{tasks} tasks on {cpus} CPUs: {rounds} rounds, {turns} turns, {faults} faults \
-         ({speculated} speculated, {fell_back} fell back), {flushes} flushes; everything adds up\n"
+         ({speculated} speculated, {vma_locked} with a mapping locked, {fell_back} fell back), {flushes} flushes; everything adds up\n"
     )
 }

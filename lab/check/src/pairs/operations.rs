@@ -157,17 +157,23 @@ pub struct Variation {
 
 impl Variation {
     /// Number of variations.
-    pub const COUNT: u64 = 64;
+    pub const COUNT: u64 = 96;
+    /// Of these, the first are those of two paths; the others are the third's.
+    const OF_TWO: u64 = 64;
 
     /// The variation that a seed plays.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
-        let place = if seed & 1 == 0 { Place::Same } else { Place::Neighbours };
-        let path = if seed & 2 == 0 { Path::Speculative } else { Path::Locked };
+        let nth = seed % Self::COUNT;
+        let (path, rest) = match nth.checked_sub(Self::OF_TWO) {
+            None => ([Path::Speculative, Path::Locked][(nth >> 1 & 1) as usize], nth >> 2),
+            Some(beyond) => (Path::VmaLock, beyond >> 1),
+        };
+        let place = if nth & 1 == 0 { Place::Same } else { Place::Neighbours };
         let before = [Before::Nothing, Before::Read, Before::Written, Before::Anchored];
         let memory = [Memory::Private, Memory::Shared, Memory::TwoSpaces, Memory::OfObject];
-        let memory = memory[(seed / 16 % 4) as usize];
-        Self { place, path, before: before[(seed >> 2 & 3) as usize], memory }
+        let memory = memory[(rest / 4 % 4) as usize];
+        Self { place, path, before: before[(rest & 3) as usize], memory }
     }
 
     /// How many spaces the CPUs run.

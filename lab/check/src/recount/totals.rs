@@ -6,8 +6,8 @@ use interleaf::machine::Format;
 use interleaf::space::{Counter, Fallback, Path};
 use interleaf_lab::machine::soft::Flavour;
 
-/// Where all spaces speculate, every fault is counted as done speculatively or under one reason to fall back;
-/// where none does, under neither. Errors are found under the lock alone. Garbage keeps its bound.
+/// Where all spaces try without their lock, every fault is counted as done so or under one reason to fall
+/// back; where none does, under neither. None is counted as done on a path that no space takes. Errors are found under the lock alone. Garbage keeps its bound.
 pub(super) fn check<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
     _: &Walked,
@@ -16,12 +16,19 @@ pub(super) fn check<C: Flavour, F: Format>(
     let (faults, errors) = (totals.get(Counter::PgFault), totals.get(Counter::PgFaultError));
     let fallbacks: u64 = Fallback::ALL.iter().map(|reason| totals.get(reason.counter())).sum();
     let speculated = totals.get(Counter::SpeculativePgFault);
-    let (due, may_fail) = match system.path {
-        Path::Speculative => (faults, fallbacks),
-        Path::Locked => (0, faults),
+    let vma_locked = totals.get(Counter::VmaLockSuccess);
+    let (due, may_fail, others) = match system.path {
+        Path::Speculative => (faults, fallbacks, vma_locked),
+        Path::VmaLock => (faults, fallbacks, speculated),
+        Path::Locked => (0, faults, 0),
     };
-    let says = || format!("{faults} faults: {speculated} speculated, {fallbacks} fell back, {errors} errors");
-    require(speculated + fallbacks == due && errors <= may_fail, says)?;
+    let says = || {
+        format!(
+            "{faults} faults: {speculated} speculated, {vma_locked} with a mapping locked, {fallbacks} fell \
+             back, {errors} errors"
+        )
+    };
+    require(speculated + vma_locked + fallbacks == due && errors <= may_fail && others == 0, says)?;
     let most = system.vm.garbage_limits().most_bytes() as u64 / SMALLEST_BYTES + SLACK;
     let bound = u64::from(system.machine.bus().nr_cpus()) * most;
     let garbage = system.vm.garbage();

@@ -79,9 +79,11 @@ pub struct Done {
     pub turns: u64,
     /// Page faults.
     pub faults: u64,
-    /// Of them, those that were resolved without the space's lock.
+    /// Of them, those that were resolved without a lock of the space or of a mapping.
     pub speculated: u64,
-    /// Of them, those that gave up speculating.
+    /// Of them, those that were resolved with the mapping locked.
+    pub vma_locked: u64,
+    /// Of them, those that gave up and took the space's lock.
     pub fell_back: u64,
     /// Flushes of other CPUs' translations.
     pub flushes: u64,
@@ -144,6 +146,7 @@ pub fn run<F: Format>(config: &StressConfig) -> Result<Done, String> {
     let totals = vm.totals();
     done.faults = totals.get(Counter::PgFault);
     done.speculated = totals.get(Counter::SpeculativePgFault);
+    done.vma_locked = totals.get(Counter::VmaLockSuccess);
     done.fell_back = Fallback::ALL.iter().map(|reason| totals.get(reason.counter())).sum();
     done.flushes = totals.get(Counter::TlbFlush);
     drop((shared, own));

@@ -10,13 +10,6 @@ const EACH: u64 = 10_000;
 const EACH_OF_SCENE: u64 = 1000;
 const PINNED: &str = include_str!("conflicts.txt");
 
-fn path_name(path: Path) -> &'static str {
-    match path {
-        Path::Locked => "locked",
-        Path::Speculative => "speculative",
-    }
-}
-
 /// The names that are pinned under a heading.
 fn pinned(heading: &str) -> BTreeSet<String> {
     let heading = format!("[{heading}]");
@@ -43,7 +36,7 @@ fn unlike_pinned(heading: &str, fights: &Fights) -> Option<String> {
 
 fn fights_for_no_more_than_pinned(pair: Pair) {
     for path in [Path::Speculative, Path::Locked] {
-        let heading = format!("{}, {}", pair.name(), path_name(path));
+        let heading = format!("{}, {}", pair.name(), path.name());
         let unlike = unlike_pinned(&heading, &fight(pair, path, EACH));
         assert!(unlike.is_none(), "{}", unlike.unwrap_or_default());
     }

@@ -41,6 +41,11 @@ fn locked_faults_on_x86_agree_with_the_model() {
 }
 
 #[test]
+fn faults_that_lock_the_mapping_on_x86_agree_with_the_model() {
+    agrees::<X86_64>(Path::VmaLock, 5100..5700);
+}
+
+#[test]
 fn speculative_faults_on_aarch64_agree_with_the_model() {
     agrees::<Aarch64>(Path::Speculative, 2000..3000);
 }

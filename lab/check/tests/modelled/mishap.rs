@@ -146,6 +146,11 @@ fn a_failed_allocation_changes_nothing_where_faults_take_the_lock() {
     every_allocation_may_fail(Path::Locked);
 }
 
+#[test]
+fn a_failed_allocation_changes_nothing_where_faults_lock_the_mapping() {
+    every_allocation_may_fail(Path::VmaLock);
+}
+
 /// Where waiting does not help, a fault ends with `NoMemory` and nothing has changed.
 fn memory_may_stay_away(path: Path) {
     let mut machine = Mishaps::<X86_64>::new(path).expect("a machine");

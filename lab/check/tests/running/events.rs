@@ -29,8 +29,10 @@ fn page(number: u64) -> VirtAddr {
     VirtAddr(BASE.0 + number * PAGE)
 }
 
-/// Runs `f` with a machine of `frames` frames and three CPUs, the system on it and a space.
+/// Runs `f` with a machine of `frames` frames and three CPUs, the system on it and a space, whose faults go
+/// that way.
 fn with_space(
+    path: Path,
     (frames, huge): (u64, HugePolicy),
     f: impl FnOnce(&TestMachine, &Vm<'_, TestMachine>, &Space<'_>),
 ) -> Events {
@@ -41,7 +43,7 @@ fn with_space(
     let cpu = machine.enter(CpuId(0));
     let options = VmOptions { huge_pages: huge, ..VmOptions::default() };
     let vm = Vm::start(boot_map(&machine).claim(&machine).unwrap(), options).unwrap();
-    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), Path::Speculative).unwrap();
+    let space = AddressSpace::new(&vm, Layout::linux::<X86_64>(), path).unwrap();
     drop(cpu);
     f(&machine, &vm, &space);
     let fell_back: u64 = Fallback::ALL.iter().map(|reason| vm.totals().get(reason.counter())).sum();
@@ -64,7 +66,7 @@ fn write(space: &Space<'_>, number: u64) -> Result<(), FaultError> {
 
 /// What one CPU hears that runs the space.
 fn alone(f: impl FnOnce(&TestMachine, &Space<'_>)) -> Events {
-    with_space((256, HugePolicy::Never), |machine, _, space| {
+    with_space(Path::Speculative, (256, HugePolicy::Never), |machine, _, space| {
         let _cpu = machine.enter(CpuId(0));
         let _running = space.activate(None);
         f(machine, space);
@@ -141,8 +143,13 @@ fn a_pool_without_a_page_is_heard() {
 type Act = fn(&Space<'_>);
 
 /// Three CPUs run the space, in which `pages` are mapped; all that is heard is of these.
-fn race(schedule: &Schedule, memory: (u64, HugePolicy), pages: u64, acts: [Act; 3]) -> Events {
-    let heard = with_space(memory, |machine, _, space| {
+fn race(
+    schedule: &Schedule,
+    path: Path,
+    memory: (u64, HugePolicy),
+    (pages, acts): (u64, [Act; 3]),
+) -> Events {
+    let heard = with_space(path, memory, |machine, _, space| {
         let running: Vec<_> = (0..3)
             .map(|cpu| {
                 let _cpu = machine.enter(CpuId(cpu));
@@ -218,10 +225,19 @@ const HUGE_PAGES: (u64, HugePolicy) = (8 * HUGE, HugePolicy::Always);
 
 /// Names heard in a race, over all seeds.
 fn names(seeds: u64, memory: (u64, HugePolicy), pages: u64, acts: [Act; 3]) -> BTreeSet<&'static str> {
+    names_on(Path::Speculative, seeds, memory, (pages, acts))
+}
+
+fn names_on(
+    path: Path,
+    seeds: u64,
+    memory: (u64, HugePolicy),
+    (pages, acts): (u64, [Act; 3]),
+) -> BTreeSet<&'static str> {
     let all = Heard::default();
     let by_race = all.clone();
     let scenario = move |schedule: &Schedule| {
-        let heard = race(schedule, memory, pages, acts);
+        let heard = race(schedule, path, memory, (pages, acts));
         by_race.lock().unwrap().extend(heard);
     };
     explore(0..seeds, Options::default(), scenario).unwrap_or_else(|report| panic!("{report}"));
@@ -240,6 +256,10 @@ fn every_reason_but_two_rare_ones_is_heard_by_its_name() {
         (names(100, BASE_PAGES, 4, [touch, store, drop_shared]), vec!["spf_entry_pending"]),
         (names(100, BASE_PAGES, 4, [store, fork, replace::<4>]), vec!["spf_forking"]),
         (names(240, HUGE_PAGES, HUGE, [store, fork, replace::<HUGE>]), vec!["spf_unprepared"]),
+        (
+            names_on(Path::VmaLock, 100, BASE_PAGES, (4, [touch, touch, edit])),
+            vec!["vma_lock_abort", "spf_pmd_changed", "spf_entry_busy"],
+        ),
     ];
     let mut heard = BTreeSet::new();
     for (names, expected) in races {

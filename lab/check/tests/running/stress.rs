@@ -11,6 +11,7 @@ fn stress<F: Format>(tasks: u32, path: Path) -> Done {
     let done = run::<F>(&config).unwrap_or_else(|wrong| panic!("{config:?}: {wrong}"));
     println!("{done:?}");
     assert!(done.faults > 0 && (done.speculated > 0) == (path == Path::Speculative), "{done:?}");
+    assert_eq!(done.vma_locked > 0, path == Path::VmaLock, "{done:?}");
     done
 }
 
@@ -22,6 +23,11 @@ fn two_cpus_at_once_lose_nothing_where_faults_speculate() {
 #[test]
 fn two_cpus_at_once_lose_nothing_where_faults_take_the_lock() {
     stress::<X86_64>(2, Path::Locked);
+}
+
+#[test]
+fn two_cpus_at_once_lose_nothing_where_faults_lock_the_mapping() {
+    stress::<X86_64>(2, Path::VmaLock);
 }
 
 #[test]
@@ -38,6 +44,11 @@ fn tasks_that_take_turns_lose_nothing_where_faults_speculate() {
 #[test]
 fn tasks_that_take_turns_lose_nothing_where_faults_take_the_lock() {
     stress::<X86_64>(7, Path::Locked);
+}
+
+#[test]
+fn tasks_that_take_turns_lose_nothing_where_faults_lock_the_mapping() {
+    stress::<X86_64>(7, Path::VmaLock);
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Workload for Replay {
                 drop(running.take());
                 running = Some((copy, process.space.activate(None)));
             }
-            let on = System { space: &process.space, cpu: on.cpu, nr_cpus: on.nr_cpus };
+            let on = System { space: &process.space, ..*on };
             measured(|| done.operation(|done| play(&on, act, done)));
             process.done[step].set(true);
         }

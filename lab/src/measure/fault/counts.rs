@@ -31,9 +31,11 @@ pub struct TaskCounts {
     pub role: Role,
     /// Faults resolved without the space's lock.
     pub speculated: u64,
-    /// Faults resolved under the lock, because the space does not speculate.
+    /// Faults resolved with the mapping locked.
+    pub vma_locked: u64,
+    /// Faults resolved under the space's lock, because all faults of the space are.
     pub locked: u64,
-    /// Faults resolved under the lock after speculation gave up, in the order of [`Fallback::ALL`].
+    /// Faults resolved under the lock after an attempt without it gave up, in the order of [`Fallback::ALL`].
     pub fell_back: [u64; Fallback::ALL.len()],
     /// Faults that ended with a signal.
     pub errors: u64,
@@ -56,6 +58,7 @@ impl TaskCounts {
         Self {
             role: Role::Faults,
             speculated: 0,
+            vma_locked: 0,
             locked: 0,
             fell_back: [0; Fallback::ALL.len()],
             errors: 0,
@@ -71,6 +74,7 @@ impl TaskCounts {
     pub fn count(&mut self, outcome: Result<Outcome, FaultError>) {
         match outcome {
             Ok(Outcome::Speculated) => self.speculated += 1,
+            Ok(Outcome::VmaLocked) => self.vma_locked += 1,
             Ok(Outcome::Locked) => self.locked += 1,
             Ok(Outcome::FellBack(reason)) => self.fell_back[place(reason)] += 1,
             Err(_) => self.errors += 1,
@@ -92,7 +96,8 @@ impl TaskCounts {
 
     /// All faults.
     pub fn faults(&self) -> u64 {
-        self.speculated + self.locked + self.fell_back.iter().sum::<u64>() + self.errors
+        let fell_back: u64 = self.fell_back.iter().sum();
+        self.speculated + self.vma_locked + self.locked + fell_back + self.errors
     }
 
     /// Faults for each second that the task was at it.
@@ -104,6 +109,7 @@ impl TaskCounts {
     /// Adds what another task counted; times are that of the longest.
     pub fn add(&mut self, other: &TaskCounts) {
         self.speculated += other.speculated;
+        self.vma_locked += other.vma_locked;
         self.locked += other.locked;
         self.fell_back.iter_mut().zip(other.fell_back).for_each(|(sum, count)| *sum += count);
         self.errors += other.errors;
@@ -127,6 +133,7 @@ impl TaskCounts {
         };
         agree("faults", self.faults(), Counter::PgFault)?;
         agree("speculated", self.speculated, Counter::SpeculativePgFault)?;
+        agree("with the mapping locked", self.vma_locked, Counter::VmaLockSuccess)?;
         agree("errors", self.errors, Counter::PgFaultError)?;
         if self.errors > 0 {
             // A fault that ended with a signal may have fallen back before, for a reason that only the

@@ -5,7 +5,7 @@ use super::runner::{RunResult, Setup};
 use crate::os::host_info::HostInfo;
 use crate::show::table::{self, grouped, number};
 use hdrhistogram::Histogram;
-use interleaf::space::{Counter, Fallback, Path};
+use interleaf::space::{Counter, Fallback};
 use interleaf::vma::{HugePolicy, HugeSizes, SizePolicy};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -30,19 +30,21 @@ pub struct Report {
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// `locked` or `speculative`.
+    /// The name of the path.
     pub path: &'static str,
     /// CPUs.
     pub cpus: usize,
     /// Tasks.
     pub threads: usize,
-    /// Page faults, however they ended: the sum of the next four.
+    /// Page faults, however they ended: the sum of the next five.
     pub faults: u64,
     /// Resolved without the space's lock.
     pub speculated: u64,
-    /// Resolved under the lock, because the space does not speculate.
+    /// Resolved with the mapping locked.
+    pub vma_locked: u64,
+    /// Resolved under the lock, because all faults of the space are.
     pub locked: u64,
-    /// Resolved under the lock after speculation gave up, by reason.
+    /// Resolved under the lock after an attempt without it gave up, by reason.
     pub fell_back: BTreeMap<&'static str, u64>,
     /// Ended with a signal.
     pub errors: u64,
@@ -92,14 +94,6 @@ pub struct Task {
     pub seconds: f64,
 }
 
-/// The path's name on the command line.
-pub const fn path_name(path: Path) -> &'static str {
-    match path {
-        Path::Speculative => "speculative",
-        Path::Locked => "locked",
-    }
-}
-
 /// The policy's name on the command line.
 pub const fn huge_name(policy: HugePolicy) -> &'static str {
     match policy {
@@ -136,11 +130,12 @@ impl Run {
     pub fn of(setup: &Setup, done: &RunResult) -> Run {
         let sum = &done.sum;
         Run {
-            path: path_name(setup.path),
+            path: setup.path.name(),
             cpus: setup.cpus,
             threads: setup.threads,
             faults: sum.faults(),
             speculated: sum.speculated,
+            vma_locked: sum.vma_locked,
             locked: sum.locked,
             fell_back: Fallback::ALL
                 .iter()
@@ -215,6 +210,7 @@ impl Report {
         row("tasks", &|r| r.threads.to_string());
         row("faults", &|r| count(r.faults));
         row("speculated", &|r| count(r.speculated));
+        row("with the mapping locked", &|r| count(r.vma_locked));
         row("locked", &|r| count(r.locked));
         for reason in Fallback::ALL.map(|reason| reason.counter().name()) {
             row(reason, &|r| count(r.fell_back[reason]));

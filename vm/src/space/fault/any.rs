@@ -69,6 +69,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         let reading = space.vm.rcu.read();
         let page = fault.addr.vpn();
         let vma = self.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
+        let held = proof.hold(vma, &reading).ok_or(Fallback::VmaLocked)?;
         if !vma.rights().contains(needs) {
             return Err(Fallback::VmaAccess);
         }
@@ -89,6 +90,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         let confirmed = context.lock_and_confirm(&entry, order, (source, ask), fault.access, prepared);
         let confirmed = confirmed.inspect_err(|_| prepared.forget_found())?;
         // A flush may be waited for from here on.
+        drop(held);
         drop(reading);
         let gives_rights = edit.gives_rights();
         confirmed.edit(edit, goal, prepared)?;

@@ -10,7 +10,7 @@
 use super::confirm::Questions;
 use super::decide::{Decision, FaultInputs, Goal, decide};
 use super::prepared::Prepared;
-pub use super::proof::{Locked, Proof, Speculated};
+pub use super::proof::{Locked, Proof, Speculated, VmaLocked};
 use super::source::Source;
 use super::{Fallback, Fault, Faults};
 use crate::frame::Base;
@@ -70,6 +70,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         let reading = vm.rcu.read();
         let page = fault.addr.vpn();
         let vma = self.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
+        let held = proof.hold(vma, &reading).ok_or(Fallback::VmaLocked)?;
         if !vma.rights().contains(fault.access.needs()) {
             return Err(Fallback::VmaAccess.into());
         }
@@ -103,6 +104,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         if decision == Decision::MapZeroPage {
             vm.counters.count_here(Counter::ZeroPageMapped, &reading);
         }
+        drop(held);
         drop(reading);
         confirmed.apply(decision, prepared)?;
         if M::Format::REMEMBERS_REFUSALS

@@ -18,9 +18,10 @@
 //! | `result` | the results of a fault |
 //!
 //! [`AddressSpace::fault`] speculates first: an attempt with the proof `Speculated`, which takes no lock that
-//! protects other memory. Where that gives up, for a reason that is counted, the same attempt runs with the
-//! proof `Locked`, which shares the space's lock; frames that speculation had prepared are used there. Only
-//! the locked path may report an error. docs/design/fault.md has the protocol with its drawing.
+//! protects other memory (or, as a yardstick, with `VmaLocked`, which holds the mapping's record). Where that
+//! gives up, for a reason that is counted, the same attempt runs with the proof `Locked`, which shares the
+//! space's lock; frames that speculation had prepared are used there. Only the locked path may report an
+//! error. docs/design/fault.md has the protocol with its drawing.
 
 mod any;
 mod apply;
@@ -48,7 +49,7 @@ use crate::units::{Access, VirtAddr, Vpn, VpnRange};
 use crate::vma::{HugeRefusal, Vma};
 
 use attempt::unless_replaced;
-pub(super) use attempt::{Locked, Proof, Speculated};
+pub(super) use attempt::{Locked, Proof, Speculated, VmaLocked};
 pub(super) use prepared::Prepared;
 
 /// A page fault, as the hardware reports it.
@@ -70,6 +71,33 @@ pub enum Path {
     Speculative,
     /// Always share the space's lock.
     Locked,
+    /// Hold the mapping's record, as Linux does, and take the space's lock where that is refused: a
+    /// yardstick.
+    VmaLock,
+}
+
+impl Path {
+    /// All of them.
+    pub const ALL: [Path; 3] = [Path::Speculative, Path::VmaLock, Path::Locked];
+
+    /// The name in tables, in JSON and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Path::Speculative => "speculative",
+            Path::VmaLock => "vma-lock",
+            Path::Locked => "locked",
+        }
+    }
+
+    /// How a fault ends that does not fall back.
+    #[cfg(all(test, not(loom)))]
+    pub(in crate::space) const fn outcome(self) -> Outcome {
+        match self {
+            Path::Speculative => Outcome::Speculated,
+            Path::VmaLock => Outcome::VmaLocked,
+            Path::Locked => Outcome::Locked,
+        }
+    }
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -135,7 +163,7 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
                     Err(reason) => (Outcome::Locked, Some(reason)),
                 }
             }
-            Path::Speculative => match self.speculate(fault, &mut prepared) {
+            Path::Speculative => match self.without_lock(fault, &Speculated, &mut prepared) {
                 Ok(()) => {
                     if mutant!("fault.not-counted") {
                         vm.count(Counter::SpeculativePgFault);
@@ -150,10 +178,45 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
                     (Outcome::FellBack(reason), None)
                 }
             },
+            Path::VmaLock => return self.resolve_with_vma_lock(fault, prepared),
         };
-        let result = self.fault_locked(fault, &mut prepared, first);
+        self.go_on_locked(outcome, fault, &mut prepared, first)
+    }
+
+    /// As [`resolve`](Self::resolve), with the mapping's record held. By value, so that what is prepared lies
+    /// in memory only here; cold, so that the other paths are not the slower for it.
+    #[cold]
+    #[inline(never)]
+    fn resolve_with_vma_lock(
+        self,
+        fault: Fault,
+        mut prepared: Prepared<'v, M>,
+    ) -> Result<Outcome, FaultError> {
+        match self.without_lock(fault, &VmaLocked, &mut prepared) {
+            Ok(()) => {
+                self.space.vm.counters.count_each([Counter::PgFault, Counter::VmaLockSuccess]);
+                prepared.finish();
+                Ok(Outcome::VmaLocked)
+            }
+            Err(reason) => {
+                self.space.vm.count(Counter::PgFault);
+                self.go_on_locked(Outcome::FellBack(reason), fault, &mut prepared, None)
+            }
+        }
+    }
+
+    /// Goes on under the space's lock; `outcome` is how the fault ends if it is resolved there.
+    #[inline(always)]
+    fn go_on_locked(
+        self,
+        outcome: Outcome,
+        fault: Fault,
+        prepared: &mut Prepared<'v, M>,
+        first: Option<Fallback>,
+    ) -> Result<Outcome, FaultError> {
+        let result = self.fault_locked(fault, prepared, first);
         if result.is_err() {
-            vm.count(Counter::PgFaultError);
+            self.space.vm.count(Counter::PgFaultError);
         }
         result.map(|()| outcome)
     }
@@ -176,13 +239,18 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
     ///
     /// # Errors
     /// Why it gave up, which has been counted.
-    #[inline]
-    fn speculate(self, fault: Fault, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
-        let mut result = self.attempt(fault, &Speculated, prepared);
+    #[inline(always)]
+    fn without_lock<P: Proof<M>>(
+        self,
+        fault: Fault,
+        proof: &P,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<(), Fallback> {
+        let mut result = self.attempt(fault, proof, prepared);
         if let Err(reason) = result
             && reason.is_brief()
         {
-            result = self.speculate_again(fault, prepared, reason);
+            result = self.without_lock_again(fault, proof, prepared, reason);
         }
         result.inspect_err(|&reason| self.space.vm.count_fallback(fault, reason))
     }
@@ -193,17 +261,18 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
     /// is prepared here, outside of the read section.
     #[cold]
     #[inline(never)]
-    fn speculate_again(
+    fn without_lock_again<P: Proof<M>>(
         self,
         fault: Fault,
+        proof: &P,
         prepared: &mut Prepared<'v, M>,
         reason: Fallback,
     ) -> Result<(), Fallback> {
         if !reason.is_unprepared() {
-            M::Cpu::relax();
+            M::Cpu::spin(1);
         }
         let _one_more_in_any_case = self.space.entries.bring(prepared);
-        self.attempt(fault, &Speculated, prepared)
+        self.attempt(fault, proof, prepared)
     }
 
     /// Tries once under the space's lock, shared: at once, or after all edits under way.
@@ -270,10 +339,10 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
         proof.confirm(self.space, vma, page, reading)
     }
 
-    /// Whether the space's path is the speculative one.
+    /// The path of the space's faults.
     #[inline(always)]
-    pub(super) fn speculates(self) -> bool {
-        self.space.path == Path::Speculative
+    pub(super) fn path(self) -> Path {
+        self.space.path
     }
 }
 

@@ -1,8 +1,8 @@
 //! The results of a fault: done ([`Outcome`]), a reason to try again under the lock ([`Fallback`]), or an
 //! error ([`FaultError`]).
 //!
-//! One attempt returns nothing or a [`Fallback`]. Speculation counts the reason and leaves the fault
-//! to the locked path; the locked path makes an error of those reasons that another attempt cannot mend.
+//! One attempt returns nothing or a [`Fallback`]. Without the space's lock the reason is counted, and the
+//! fault left to the locked path; the locked path makes an error of those reasons that another attempt cannot mend.
 
 use crate::space::counters::Counter;
 use core::fmt;
@@ -12,13 +12,16 @@ use core::fmt;
 pub enum Outcome {
     /// Without the space's lock.
     Speculated,
-    /// Under the space's lock, because the space does not speculate.
+    /// Without the space's lock, with the mapping's record held.
+    VmaLocked,
+    /// Under the space's lock, because all faults of the space are.
     Locked,
-    /// Under the space's lock, after speculation gave up.
+    /// Under the space's lock, after an attempt without it gave up.
     FellBack(Fallback),
 }
 
-/// Why an attempt gave up. Each has its counter, which counts the reasons of speculation.
+/// Why an attempt gave up. Each has its counter, which counts the reasons of attempts without the space's
+/// lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fallback {
@@ -54,11 +57,14 @@ pub enum Fallback {
     /// The page lies wholly beyond the end of its object, or that cannot give it: an error, if the space's
     /// lock is held.
     Beyond,
+    /// The mapping's record could not be held: it is busy, was replaced after the lookup, or as many readers
+    /// hold it as can be counted. Only where records are held.
+    VmaLocked,
 }
 
 impl Fallback {
     /// All reasons.
-    pub const ALL: [Fallback; 14] = [
+    pub const ALL: [Fallback; 15] = [
         Fallback::VmaChanged,
         Fallback::VmaMissing,
         Fallback::VmaNotSupported,
@@ -73,6 +79,7 @@ impl Fallback {
         Fallback::HugeShared,
         Fallback::PoolEmpty,
         Fallback::Beyond,
+        Fallback::VmaLocked,
     ];
 
     /// Whether another attempt right away may do.
@@ -106,6 +113,7 @@ impl Fallback {
             Fallback::HugeShared => Counter::SpfHugeShared,
             Fallback::PoolEmpty => Counter::SpfPoolEmpty,
             Fallback::Beyond => Counter::SpfBeyond,
+            Fallback::VmaLocked => Counter::VmaLockAbort,
         }
     }
 }

@@ -94,7 +94,9 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             Fallback::Beyond => return Err(FaultError::Beyond),
             Fallback::Unprepared => return Ok(self.space.entries.bring(prepared)),
             Fallback::CowUnprepared | Fallback::HugeShared => {}
-            Fallback::VmaChanged | Fallback::PmdChanged | Fallback::EntryBusy => return Ok(Progress::None),
+            Fallback::VmaChanged | Fallback::VmaLocked | Fallback::PmdChanged | Fallback::EntryBusy => {
+                return Ok(Progress::None);
+            }
         }
         Ok(Progress::Own)
     }

@@ -6,8 +6,8 @@
 use super::Pins;
 use crate::frame::{FrameRef, PinnedFrame};
 use crate::machine::{Cpu, Machine};
-use crate::space::fault::{Locked, Prepared, Proof, Speculated};
-use crate::space::{Error, Fallback, Fault, FaultError};
+use crate::space::fault::{Locked, Prepared, Proof, Speculated, VmaLocked};
+use crate::space::{Error, Fallback, Fault, FaultError, Path};
 use crate::table::walk_cached;
 use crate::units::{Access, Level, PageSize, Rights, Vpn};
 use crate::vma::Vma;
@@ -62,12 +62,12 @@ impl<'v, M: Machine> Pins<'_, 'v, M> {
     /// Pins the page: without the space's lock, and where that gives up, under it.
     pub(in crate::space) fn pin_page(self, page: Vpn, for_use: PinUse) -> Result<PinnedFrame<'v, M>, Error> {
         let mut prepared = Prepared::new(self.entries.vm);
-        let speculated = if self.faults.speculates() {
-            self.pin_attempt(page, for_use, &Speculated, &mut prepared).ok()
-        } else {
-            None
+        let unlocked = match self.faults.path() {
+            Path::Speculative => self.pin_attempt(page, for_use, &Speculated, &mut prepared).ok(),
+            Path::VmaLock => self.pin_attempt(page, for_use, &VmaLocked, &mut prepared).ok(),
+            Path::Locked => None,
         };
-        let pinned = match speculated {
+        let pinned = match unlocked {
             Some(pinned) => pinned,
             None => self
                 .faults
@@ -112,6 +112,7 @@ impl<'v, M: Machine> Pins<'_, 'v, M> {
     ) -> Result<Result<PinnedFrame<'v, M>, TooManyPins>, NotPinned> {
         let reading = self.entries.vm.rcu.read();
         let vma = self.faults.find_cached(&reading, page).ok_or(NotPinned::Fallback(Fallback::VmaMissing))?;
+        let _held = proof.hold(vma, &reading).ok_or(NotPinned::Fallback(Fallback::VmaLocked))?;
         let needs = for_use.needs(vma).ok_or(NotPinned::Fallback(Fallback::VmaAccess))?;
         let entry = walk_cached(&self.entries.table, page, &reading);
         let (level, pool_size) = (entry.table.level(), vma.hugetlb_size());

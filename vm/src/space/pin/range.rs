@@ -10,7 +10,7 @@
 //! The buffer is the caller's, and a worker owns the block that it has taken: a pin is a value in a slot, so
 //! what was pinned before a page was refused is given back by emptying the slots, all of them and no others.
 
-use super::{AddressSpace, MemlockLimit, PinBuffer, PinUse, PinnedPages, Pins};
+use super::{AddressSpace, MemlockLimit, Path, PinBuffer, PinUse, PinnedPages, Pins};
 use crate::frame::PinnedFrame;
 use crate::machine::Machine;
 use crate::space::{Counter, Error, Vm};
@@ -104,7 +104,7 @@ impl<'v, M: Machine> Pins<'_, 'v, M> {
         let mut pinned = 0;
         while pinned < slots.len() {
             let page = |nth| Vpn(first.0 + nth as u64);
-            if self.faults.speculates() {
+            if self.faults.path() != Path::Locked {
                 let run = slots.len().min(pinned + super::FAST_RUN);
                 let reading = self.entries.vm.rcu.read();
                 let (more, refusal) =

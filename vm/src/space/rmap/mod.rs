@@ -191,7 +191,7 @@ impl<'m, M: Machine> Vm<'m, M> {
                 WalkEnd::Ended { is_space_missing: true, .. } => why = RmapError::SpaceMissing,
                 WalkEnd::Ended { .. } => why = RmapError::Unsettled,
             }
-            M::Cpu::relax();
+            M::Cpu::spin(1);
         }
         Err(why)
     }

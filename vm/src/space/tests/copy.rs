@@ -35,7 +35,7 @@ fn add(addr: VirtAddr, bytes: u64) -> VirtAddr {
 
 #[test]
 fn what_is_copied_to_a_space_is_read_there_across_pages() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         let machine = TestMachine::new(512);
         let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
         let space = AddressSpace::new(&vm, *space_of(&vm).layout(), path).unwrap();

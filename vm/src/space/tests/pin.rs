@@ -320,7 +320,7 @@ fn a_pin_to_write_says_that_the_page_is_written() {
 
 #[test]
 fn a_pin_that_lacks_memory_is_refused_and_leaves_all_counts_as_they_were() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_space(|vm, parent| {
             let space = AddressSpace::new(vm, *parent.layout(), path).unwrap();
             let limit = Limit::new(10);

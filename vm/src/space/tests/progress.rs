@@ -66,7 +66,7 @@ fn populating_what_faults_refuse_ends() {
 
 #[test]
 fn calls_end_at_a_marker_at_which_no_call_is_working() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         let (space, base, page) = marked(path, Marker::Busy);
         for access in [Access::Read, Access::Write] {
             let faulted = ended(space, move |space| space.fault(Fault { addr: page, access }));
@@ -91,7 +91,7 @@ fn calls_end_at_a_marker_at_which_no_call_is_working() {
 /// The cursor of a fork that is not under way: a wait for its end finds no writer.
 #[test]
 fn a_store_ends_behind_the_cursor_of_a_fork_that_does_not_go_on() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         let (space, base) = mapped(path);
         let fork = space.entries.fork.begin();
         fork.advance(Vpn(base.vpn().0 + PAGES));

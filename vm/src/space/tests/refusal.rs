@@ -46,7 +46,7 @@ fn faults_of(machine: &Remembering, space: &TestSpace<'_>, addr: VirtAddr, acces
 /// What is remembered is that nothing is there: by the CPU that maps, and by one that looked before.
 #[test]
 fn an_entry_that_is_new_reaches_a_cpu_that_remembers_its_absence_by_one_more_fault() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_page(path, |machine, space, _| {
             let addr = space.map(&MapRequest::anonymous(3 * PAGE)).unwrap();
             let page = |nr| VirtAddr(addr.0 + nr * PAGE);
@@ -65,7 +65,7 @@ fn an_entry_that_is_new_reaches_a_cpu_that_remembers_its_absence_by_one_more_fau
 
 #[test]
 fn a_right_that_is_given_back_reaches_a_cpu_that_remembers_less() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_page(path, |machine, space, addr| {
             space.protect(addr, PAGE, VmaFlags::READ).unwrap();
             assert_eq!(faults_of(machine, space, addr, Access::Read), 0);
@@ -79,7 +79,7 @@ fn a_right_that_is_given_back_reaches_a_cpu_that_remembers_less() {
 /// mprotect gives the entry the right to execute itself; the fault finds it there.
 #[test]
 fn a_right_that_the_entry_has_already_reaches_a_cpu_that_remembers_less() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_page(path, |machine, space, addr| {
             assert!(machine.translate(addr.vpn(), Access::Execute).is_none(), "refused, and remembered");
             space.protect(addr, PAGE, READ_WRITE | VmaFlags::EXECUTE).unwrap();

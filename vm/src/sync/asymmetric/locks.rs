@@ -72,11 +72,12 @@ impl<C: Cpu> AsymmetricLocks<C> {
         lockdep::acquire::<C>(rank);
         let preempt_off = PreemptGuard::new();
         let this_cpu = this_cpu(&preempt_off);
-        // Relaxed: `enter` loads it again.
-        if self.owner.load(Relaxed) == this_cpu && self.enter(this_cpu, rank) {
+        // Acquire: pairs with the release in `revoke`, where the locks are unowned since.
+        let owner = self.owner.load(Acquire);
+        if owner == this_cpu && self.enter(this_cpu, rank) {
             return RawGuard::of_owner(&self.held.0, rank, preempt_off);
         }
-        self.lock_slow(this_cpu, lock, rank, machine, preempt_off)
+        self.lock_slow((this_cpu, owner), lock, rank, machine, preempt_off)
     }
 
     /// Waits for `lock`, which is one of the set, while `above`, another one of it, is held.
@@ -138,19 +139,20 @@ impl<C: Cpu> AsymmetricLocks<C> {
         self.held.enter(0, 1, is_marked)
     }
 
+    /// `owner` was read by `lock`, with acquire: where the locks are unowned, as in a shared space, that word
+    /// is read once.
     #[inline(never)]
     #[track_caller]
     fn lock_slow<'a, M: Machine<Cpu = C>>(
         &'a self,
-        this_cpu: u64,
+        (this_cpu, mut owner): (u64, u64),
         lock: &'a RawSpinLock<C>,
         rank: Rank,
         machine: &M,
         preempt_off: PreemptGuard<C>,
     ) -> RawGuard<'a, C> {
         loop {
-            // Acquire: pairs with the release in `revoke`.
-            match self.owner.load(Acquire) {
+            match owner {
                 UNOWNED => return lock.acquire(rank, preempt_off),
                 NO_OWNER => {
                     // Acquire: pairs with the release in `release_ownership`.
@@ -165,6 +167,8 @@ impl<C: Cpu> AsymmetricLocks<C> {
                 owner if owner >> 32 != this_cpu >> 32 => foreign_owner::<C>(rank),
                 owner => self.revoke(owner, machine),
             }
+            // Acquire: as in `lock`.
+            owner = self.owner.load(Acquire);
         }
     }
 

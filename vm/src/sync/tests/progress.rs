@@ -2,6 +2,7 @@
 
 use super::{NoProgress, Progress, Retry, withhold};
 use crate::machine::testing::TestCpu;
+use crate::machine::{Context, Cpu};
 
 /// Rounds until the retry ends, of at most as many.
 fn rounds(retry: &mut Retry, most: u32, mut progress: impl FnMut(u32) -> Progress) -> Option<u32> {
@@ -30,4 +31,27 @@ fn progress_is_withheld_by_name_and_for_a_call() {
     assert_eq!(withhold("a", || rounds(&mut retry, 10_000, |_| Progress::Observed)), Some(4096));
     assert!(!retry.is_withheld());
     assert_eq!(withhold("b", || rounds(&mut Retry::new("a"), 10_000, |_| Progress::Observed)), None);
+}
+
+/// A CPU on which nothing changes: a bounded wait of so many rounds passes in one call.
+enum Skips {}
+
+// SAFETY: all is as on `TestCpu`, whose context and number these are; no thread waits or sleeps.
+unsafe impl Cpu for Skips {
+    type CpuWords = [u64; 1];
+
+    fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
+        TestCpu::with_context(f)
+    }
+    fn spin(limit: u32) -> u32 {
+        limit
+    }
+}
+
+/// A retry waits through `Cpu::spin`, and counts the rounds that a platform leaves out.
+#[test]
+fn rounds_that_a_platform_leaves_out_are_counted() {
+    let mut retry = Retry::new("a");
+    assert_eq!(retry.again::<Skips>(Progress::None), Ok(()), "all rounds pass in this one");
+    assert_eq!(retry.again::<Skips>(Progress::None), Err(NoProgress));
 }

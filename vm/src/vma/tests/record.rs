@@ -1,12 +1,19 @@
 //! The record of a mapping and its state word.
 
 use crate::machine::testing::TestCpu;
+use crate::sync::Rcu;
+use crate::sync::testing::Heap;
 use crate::units::{Vpn, VpnRange};
 use crate::vma::VmaState::*;
 use crate::vma::state_word as word;
 use crate::vma::{AnonId, Vma, VmaAttributes, VmaFlags, VmaState};
+use std::vec::Vec;
 
 type Record = Vma<TestCpu>;
+
+/// One reader in the word, and the most that it counts.
+const READER: u64 = 4;
+const MOST_READERS: u64 = (1 << 13) - 1;
 
 fn record(state: VmaState) -> Record {
     let range = VpnRange::new(Vpn(16), Vpn(20));
@@ -15,26 +22,48 @@ fn record(state: VmaState) -> Record {
 
 #[test]
 fn states_go_from_busy_to_live_to_stale_and_never_back() {
-    let cases = [
-        (Stale, None, None, None),
-        (Live, None, Some(Stale), None),
-        (Busy, Some(Live), Some(Stale), None),
-        (Frozen, None, Some(Stale), Some(Live)),
-    ];
-    for (from, live, stale, thawed) in cases {
-        for anon in [AnonId::NONE, AnonId::new(5), AnonId::inherited(6)] {
-            let old = word::of(from, anon);
-            assert_eq!((word::state(old), word::anon(old)), (from, anon));
-            assert_eq!(word::made_live(old), live.map(|state| word::of(state, anon)));
-            assert_eq!(word::marked_stale(old), stale.map(|state| word::of(state, anon)));
-            assert_eq!(word::thawed(old), thawed.map(|state| word::of(state, anon)));
-            assert_eq!(word::is_true(old), matches!(from, Live | Frozen));
-            let bare = from == Live && anon.is_none();
-            assert_eq!(word::frozen(old), bare.then(|| word::of(Frozen, anon)));
-            let given = bare.then(|| word::of(Live, AnonId::new(9)));
-            assert_eq!(word::given(old, AnonId::new(9)), given);
+    let cases =
+        [(Stale, None, None), (Live, None, None), (Busy, Some(Live), None), (Frozen, None, Some(Live))];
+    for (from, live, thawed) in cases {
+        for anon in [AnonId::NONE, AnonId::new(5), AnonId::inherited(6), AnonId::from_bits(u64::MAX)] {
+            for held in [0, 1, 4096, MOST_READERS] {
+                let of = |state, anon| word::of(state, anon) + held * READER;
+                let old = of(from, anon);
+                assert_eq!((word::state(old), word::anon(old), word::is_held(old)), (from, anon, held > 0));
+                assert_eq!(word::made_live(old), live.map(|state| of(state, anon)));
+                assert_eq!(word::marked_stale(old), of(Stale, anon));
+                assert_eq!(word::thawed(old), thawed.map(|state| of(state, anon)));
+                let is_valid = matches!(from, Live | Frozen);
+                assert_eq!(word::is_true(old), is_valid);
+                let bare = from == Live && anon.is_none();
+                assert_eq!(word::frozen_while_held(old), bare.then(|| of(Frozen, anon)));
+                let alone = bare && held == 0;
+                assert_eq!(word::frozen(old), alone.then(|| word::of(Frozen, anon)));
+                let given = bare.then(|| of(Live, AnonId::new(9)));
+                assert_eq!(word::given(old, AnonId::new(9)), given);
+                let one_more = is_valid && held < MOST_READERS;
+                assert_eq!(word::with_reader(old), one_more.then(|| old + READER), "{held} readers");
+            }
         }
     }
+}
+
+/// Readers hold a valid record, and no other one; more than there are CPUs.
+#[test]
+fn a_record_counts_the_readers_that_hold_it_as_long_as_it_is_valid() {
+    let rcu = Rcu::carve(&mut Heap, 1).unwrap();
+    let (vma, reading) = (record(Busy), rcu.read());
+    assert!(vma.hold(&reading).is_none(), "busy");
+    vma.make_live();
+    let held: Vec<_> = (0..4096).map(|_| vma.hold(&reading).expect("one CPU more")).collect();
+    assert!(vma.freeze() && vma.hold(&reading).is_some(), "frozen is valid");
+    vma.thaw();
+    assert_eq!(vma.give_anon(AnonId::new(3)), Some(AnonId::new(3)));
+    let more: Vec<_> = core::iter::from_fn(|| vma.hold(&reading)).collect();
+    assert_eq!((held.len() + more.len()) as u64, MOST_READERS, "then one is refused");
+    assert!(vma.is_live() && vma.anon() == AnonId::new(3));
+    drop((held, more));
+    assert_eq!((vma.mark_stale(), vma.hold(&reading).is_none()), (AnonId::new(3), true));
 }
 
 #[test]

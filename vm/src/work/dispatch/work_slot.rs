@@ -223,8 +223,7 @@ impl<C: Cpu> WorkSlot<C> {
             }
             C::relax();
             while polls < poll_limit && self.ended.load(Relaxed) == seen {
-                polls += 1;
-                C::relax();
+                polls += C::spin(poll_limit - polls);
             }
         }
     }

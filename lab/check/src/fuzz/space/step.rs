@@ -128,7 +128,7 @@ impl Circumstances {
     /// Draws the circumstances of a sequence.
     pub fn draw(rng: &mut Rng, scope: Scope) -> Self {
         let tables = rng.pick(&[Tables::X86, Tables::X86, Tables::Aarch64, Tables::X86La57]);
-        let path = rng.pick(&[Path::Speculative, Path::Speculative, Path::Locked]);
+        let path = rng.pick(&[Path::Speculative, Path::VmaLock, Path::Locked]);
         let mut setting = Setting { zero_pages: InheritedZeroPages::Everywhere, ..Setting::default() };
         if rng.chance(1, 2) {
             // Nearly all of user space: only a page at each end of a window is foreign.

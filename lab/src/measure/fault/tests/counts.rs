@@ -4,11 +4,12 @@ use super::*;
 fn done_fallbacks_and_errors_are_all_faults() {
     let mut counts = TaskCounts::new(Timing::EachFault);
     counts.count(Ok(Outcome::Speculated));
+    counts.count(Ok(Outcome::VmaLocked));
     counts.count(Ok(Outcome::Locked));
     Fallback::ALL.into_iter().for_each(|reason| counts.count(Ok(Outcome::FellBack(reason))));
     counts.count(Err(FaultError::NotMapped));
     const REASONS: usize = Fallback::ALL.len();
-    let faults = REASONS as u64 + 3;
+    let faults = REASONS as u64 + 4;
     assert_eq!((counts.faults(), counts.fell_back), (faults, [1; REASONS]));
     let mut sum = counts.clone();
     sum.add(&counts);

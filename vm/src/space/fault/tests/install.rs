@@ -62,6 +62,16 @@ fn a_load_that_gets_rights_back_leaves_the_page_dirty() {
 struct TakesOut;
 
 impl Proof<TestMachine> for TakesOut {
+    type Hold<'g> = ();
+
+    fn hold<'g>(
+        &self,
+        _vma: &'g Vma<<TestMachine as Machine>::Cpu>,
+        _reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
+    ) -> Option<()> {
+        Some(())
+    }
+
     fn confirm<'g>(
         &self,
         space: &'g TestSpace<'_>,

@@ -107,10 +107,32 @@ fn loom_locked_fault_against_unmap() {
     assert_telling(explore(case::<TwoLevels>(Path::Locked, table_of_its_own, unmap_all)));
 }
 
-/// Broken: never checks the mapping again.
+/// With the mapping's record held: never asked again whether it is live, and the writer waits.
+#[test]
+fn loom_fault_that_holds_its_mapping_against_unmap() {
+    assert_telling(explore(case::<TwoLevels>(Path::VmaLock, table_of_another, |s| unmap(s, START, PAGES))));
+}
+
+#[test]
+fn loom_fault_that_holds_its_mapping_against_unmap_with_a_dying_table() {
+    assert_telling(explore(case::<TwoLevels>(Path::VmaLock, table_of_its_own, unmap_all)));
+}
+
+#[test]
+fn loom_fault_that_holds_its_mapping_against_unmap_with_an_absent_table() {
+    assert_telling(explore(case::<TwoLevels>(Path::VmaLock, untouched, unmap_all)));
+}
+
+/// Broken: never checks the mapping again, and does not hold it.
 struct Believed;
 
 impl<M: Machine> Proof<M> for Believed {
+    type Hold<'g> = ();
+
+    fn hold<'g>(&self, _vma: &'g Vma<M::Cpu>, _reading: &'g ReadGuard<'_, M::Cpu>) -> Option<()> {
+        Some(())
+    }
+
     fn confirm<'g>(
         &self,
         _space: &'g AddressSpace<'_, M>,

@@ -64,7 +64,7 @@ fn nodes(space: &TestSpace<'_>, base: VirtAddr, pages: u64) -> Vec<u32> {
 
 #[test]
 fn frames_come_from_the_nodes_of_the_policy_on_both_paths() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_space(path, |space| {
             let len = 8 * PAGE_SIZE as u64;
             let cases = [

@@ -1,17 +1,17 @@
 //! Which faults install a huge page.
 
 use super::*;
-use crate::space::{Advice, FaultError, Outcome, Path, Sharing};
+use crate::space::{Advice, FaultError, Path, Sharing};
 use crate::vma::{FlagAdvice, HugeRefusal, VmaFlags};
 
 #[test]
 fn a_write_fault_makes_a_huge_page_of_zeros_present() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_frames(8 * HUGE, HugePolicy::Always, |vm, space| {
             let space = AddressSpace::new(vm, *space.layout(), path).unwrap();
             map(&space, 0, 2 * HUGE);
             let outcome = space.fault(Fault { addr: at(HUGE + 77), access: Access::Write }).unwrap();
-            assert_eq!(outcome == Outcome::Speculated, path == Path::Speculative);
+            assert_eq!(outcome, path.outcome());
             let (leaf, covers) = leaf(&space, HUGE).unwrap();
             assert!(covers == HUGE && leaf.owned() && leaf.dirty && leaf.pfn.0.is_multiple_of(HUGE));
             assert!((HUGE..2 * HUGE).all(|page| peek(&space, page) == Some(0)));

@@ -4,7 +4,7 @@
 use super::*;
 use crate::space::fault::{Prepared, Speculated};
 use crate::space::tests::pin::{Limit, slots};
-use crate::space::{Advice, Fallback, Outcome, Path, Sharing};
+use crate::space::{Advice, Fallback, Path, Sharing};
 use crate::units::{Order, Pfn};
 use crate::vma::{FlagAdvice, HugeRefusal, SizePolicy, VmaFlags};
 
@@ -30,12 +30,12 @@ fn frame(space: &TestSpace<'_>, page: u64) -> Pfn {
 
 #[test]
 fn a_write_fault_installs_a_block_of_each_size_as_exclusive_base_pages() {
-    for (order, path) in HugeSizes::orders().flat_map(|o| [(o, Path::Speculative), (o, Path::Locked)]) {
+    for (order, path) in HugeSizes::orders().flat_map(|o| Path::ALL.map(|path| (o, path))) {
         with_only(order.0, |vm, space| {
             let space = AddressSpace::new(vm, *space.layout(), path).unwrap();
             map(&space, 0, HUGE);
             let outcome = space.fault(Fault { addr: at(261), access: Access::Write }).unwrap();
-            assert_eq!(outcome == Outcome::Speculated, path == Path::Speculative);
+            assert_eq!(outcome, path.outcome());
             let (frames, start) = (order.frames(), 261 & !(order.frames() - 1));
             let first = frame(&space, start);
             assert!(first.is_aligned(order));

@@ -28,7 +28,7 @@ fn is_by_table(space: &TestSpace<'_>, page: u64) -> bool {
 
 #[test]
 fn all_spaces_and_slots_show_one_table_and_no_block_is_used() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_table(|vm, space| {
             let other = AddressSpace::new(vm, *space.layout(), path).unwrap();
             // A block of 2 MiB cannot be had.
@@ -251,7 +251,7 @@ fn a_format_that_cannot_show_it_has_small_zero_pages() {
     let memory = BootMap::new(&[region]).unwrap().claim(&machine).unwrap();
     let (huge_pages, zero_page) = (HugePolicy::Always, ZeroPagePolicy::Virtual);
     let vm = Vm::start(memory, VmOptions { huge_pages, zero_page, ..VmOptions::default() }).unwrap();
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         let space = AddressSpace::new(&vm, Layout::linux::<Sv48>(), path).unwrap();
         let request = MapRequest { place: Place::Fixed(at(0)), ..MapRequest::anonymous(HUGE * PAGE) };
         space.map(&request).unwrap();

@@ -4,7 +4,7 @@ use super::*;
 use crate::machine::Cpu;
 use crate::machine::testing::TestCpu;
 use crate::space::pin::PinUse;
-use crate::space::{Advice, Collapsed, Outcome, Path};
+use crate::space::{Advice, Collapsed, Path};
 use crate::vma::{CollapseLimits, Requester, VmaFlags};
 use std::vec::Vec;
 
@@ -43,7 +43,7 @@ fn load(space: &TestSpace<'_>, page: u64) {
 
 #[test]
 fn loads_of_untouched_memory_map_one_page_and_no_table_below() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_the_page(|vm, space| {
             let space = AddressSpace::new(vm, *space.layout(), path).unwrap();
             map(&space, 0, 8 * HUGE);
@@ -52,8 +52,7 @@ fn loads_of_untouched_memory_map_one_page_and_no_table_below() {
                 .map(|nth| space.fault(Fault { addr: at(nth * HUGE + nth), access: Access::Read }).unwrap())
                 .collect();
             // Only the first waits, for the page; it has tried again without the space's lock.
-            let expected = if path == Path::Locked { Outcome::Locked } else { Outcome::Speculated };
-            assert!(outcomes.iter().all(|outcome| *outcome == expected), "{outcomes:?}");
+            assert!(outcomes.iter().all(|outcome| *outcome == path.outcome()), "{outcomes:?}");
             assert!((0..8).all(|nth| is_zero(&space, nth * HUGE + 99)));
             let (first, _) = leaf(&space, 0).unwrap();
             assert!(vm.memory().is_huge_zero(first.pfn) && first.rights == Rights::READ | Rights::USER);
@@ -91,7 +90,7 @@ fn it_is_one_for_all_spaces_goes_with_the_last_and_comes_back() {
 
 #[test]
 fn a_store_replaces_it_by_a_huge_page() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_zero(|vm, space| {
             let space = AddressSpace::new(vm, *space.layout(), path).unwrap();
             map(&space, 0, 2 * HUGE);

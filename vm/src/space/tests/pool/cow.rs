@@ -7,7 +7,7 @@ use crate::space::{Advice, Layout, Path};
 
 /// Runs the test with a space of each path, which has mapped the first pages.
 fn with_paths(pool: u64, pages: u64, test: impl Fn(&TestVm<'_>, TestSpace<'_>)) {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_pool(pool, |vm, space| {
             drop(space);
             let space = AddressSpace::new(vm, Layout::linux::<TestFormat>(), path).unwrap();

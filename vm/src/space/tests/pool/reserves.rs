@@ -62,7 +62,7 @@ fn a_hint_is_rounded_up_to_a_huge_page() {
 
 #[test]
 fn without_a_reserve_a_fault_may_be_a_bus_error() {
-    for path in [Path::Speculative, Path::Locked] {
+    for path in Path::ALL {
         with_pool(3, |vm, space| {
             let space = {
                 let layout = *space.layout();
