@@ -47,6 +47,7 @@ impl Layout {
     }
 
     /// The whole pages of a range; `None` where it has none, or not all of them lie in user space.
+    #[inline]
     pub(super) fn user_range(&self, addr: VirtAddr, len_bytes: u64) -> Option<VpnRange> {
         let range = VpnRange::from_bytes(addr, len_bytes)?;
         (!range.is_empty() && range.end <= self.areas.user.end).then_some(range)

@@ -78,6 +78,7 @@ impl<M: Machine> Mappings<'_, M> {
     /// `None` where they cover no table. `touching` are the mappings that begin or end where the range does,
     /// where that is known. It may reach beyond the guard's range: as far as the guard's lock keeps other
     /// writers out, which is everywhere today.
+    #[inline(always)]
     pub fn hole_around(
         &self,
         guard: &PublishedGuard<'_, M>,

@@ -5,13 +5,13 @@
 
 use super::entries::Entries;
 use super::parallel_zap::{TABLES_ALONE, may_be_worth_helpers, pages_of, part_pages};
-use super::{Held, PublishedGuard};
+use super::{Held, Mappings, PublishedGuard};
 use crate::frame::Flushed;
 use crate::machine::{Entry, Machine};
 use crate::table::{LockedTable, SlotRun, sweep, sweep_table, sweep_tables};
 use crate::tlb::Gather;
 use crate::units::{Level, Vpn, VpnRange};
-use crate::vma::ZeroPagePolicy;
+use crate::vma::{VmaAttributes, ZeroPagePolicy};
 use crate::work::{Chunk, Job, WorkerPool};
 use core::convert::Infallible;
 
@@ -63,8 +63,21 @@ impl<'a, 'v, M: Machine> Zap<'a, 'v, M> {
     }
 
     /// As [`run`](Self::run), for a writer that has published; and frees the tables that cover only pages of
-    /// the hole that now contains the range ([`Mappings::hole_around`](super::Mappings::hole_around)).
-    pub fn run_published(self, guard: &PublishedGuard<'_, M>, range: VpnRange, hole: Option<VpnRange>) {
+    /// the hole that now contains the range. `touching` are the mappings that begin or end where the range
+    /// does, where that is known.
+    pub fn run_published(
+        self,
+        mappings: &Mappings<'v, M>,
+        guard: &PublishedGuard<'_, M>,
+        range: VpnRange,
+        touching: [Option<VmaAttributes>; 2],
+    ) {
+        self.run_in_hole(guard, range, mappings.hole_around(guard, range, touching));
+    }
+
+    /// As [`run_published`](Self::run_published), of a known hole.
+    #[inline(always)]
+    pub fn run_in_hole(self, guard: &PublishedGuard<'_, M>, range: VpnRange, hole: Option<VpnRange>) {
         self.entries.gather_pending(guard.held(), guard.pending(), range, |gather| {
             self.unhook(range, gather);
             if let Some(hole) = hole {

@@ -45,8 +45,7 @@ impl<M: Machine> Exit<'_, '_, M> {
         debug_assert!(emptied.is_ok(), "emptying the index takes no memory");
         // The root goes with the table.
         let guard = mappings.published(entries, guard, all);
-        let hole = mappings.hole_around(&guard, all, [None; 2]);
-        Zap::of_unmapped(entries).run_published(&guard, all, hole);
+        Zap::of_unmapped(entries).run_published(mappings, &guard, all, [None; 2]);
     }
 
     /// Clears the leaves of all mappings that are large enough for helpers, if there are any.

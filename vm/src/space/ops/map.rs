@@ -335,10 +335,13 @@ impl<M: Machine> Map<'_, '_, M> {
         edit.replace(covered, &pieces, new.range)?;
         let guard = mappings.published(entries, guard, new.range);
         Split::new(entries).ends(&guard, new.range, splits);
-        // Tables go too: the first touch finds none where it could have a huge page.
-        let hole = mappings.hole_around(&guard, new.range, [prev, next]);
-        let hole = hole.filter(|_| !mutant!("map.tables-kept"));
-        Zap::of_unmapped(entries).run_published(&guard, new.range, hole);
+        let zap = Zap::of_unmapped(entries);
+        if mutant!("map.tables-kept") {
+            zap.run_in_hole(&guard, new.range, None);
+        } else {
+            // Tables go too: the first touch finds none where it could have a huge page.
+            zap.run_published(mappings, &guard, new.range, [prev, next]);
+        }
         mappings.make_live(&guard, new.range.start);
         Ok(())
     }

@@ -52,8 +52,7 @@ impl<'a, M: Machine> Map<'a, '_, M> {
         };
         if result.is_err() {
             let guard = mappings.published(entries, guard, range);
-            let hole = mappings.hole_around(&guard, range, [None; 2]);
-            Zap::of_unmapped(entries).run_published(&guard, range, hole);
+            Zap::of_unmapped(entries).run_published(mappings, &guard, range, [None; 2]);
         }
         result.map(|()| range)
     }

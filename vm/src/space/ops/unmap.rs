@@ -79,8 +79,7 @@ impl<'a, M: Machine> Unmap<'a, '_, M> {
         let guard = mappings.published(entries, guard, range);
         Split::new(entries).ends(&guard, range, splits);
         if !zaps_first {
-            let hole = mappings.hole_around(&guard, range, [left, right]);
-            Zap::of_unmapped(entries).run_published(&guard, range, hole);
+            Zap::of_unmapped(entries).run_published(mappings, &guard, range, [left, right]);
         }
         Ok(Some(guard))
     }
