@@ -145,8 +145,8 @@ impl<M: Machine> Clone for Faults<'_, '_, M> {
 impl<M: Machine> Copy for Faults<'_, '_, M> {}
 
 impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
-    /// As [`AddressSpace::fault`]. A function of its own: inlined into several callers, it would call
-    /// [`speculate`](Self::speculate), which one caller has inlined.
+    /// As [`AddressSpace::fault`]. A function of its own: inlined into several callers, it would not have the
+    /// attempts inlined.
     #[inline(never)]
     fn resolve(self, fault: Fault) -> Result<Outcome, FaultError> {
         let vm = self.space.vm;
