@@ -126,8 +126,9 @@ pub unsafe trait Cpu: Sized + 'static {
     /// Calls `f` with the state that the library keeps for the running thread.
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R;
 
-    /// Called in every wait loop that another CPU ends, however long it takes: lets the other hardware thread go on and handles other CPUs' interrupts.
-    /// The default is for CPUs whose interrupts come by themselves, or that get none.
+    /// Called in every wait loop that another CPU ends, however long it takes: lets the other hardware thread
+    /// go on and handles other CPUs' interrupts. The default is for CPUs whose interrupts come by themselves,
+    /// or that get none.
     #[inline(always)]
     fn relax() {
         core::hint::spin_loop();

@@ -75,9 +75,9 @@ pub struct Vma<C: Cpu> {
     offset: Plain<u64, C>,
     backing: Plain<BackingWord, C>,
     /// State, readers and identity. [`Vma::make_live`] releases the entries edited while the record was busy
-    /// and pairs with the acquiring loads here. The stale mark needs no ordering of its own: a writer that edits
-    /// entries afterwards takes their table's lock, and a fault that installs under that lock reads the word
-    /// first.
+    /// and pairs with the acquiring loads here. The stale mark needs no ordering of its own: a writer that
+    /// edits entries afterwards takes their table's lock, and a fault that installs under that lock reads the
+    /// word first.
     word: AtomicU64<C>,
     flags: Plain<VmaFlags, C>,
     policy: Plain<Policy, C>,

@@ -80,6 +80,7 @@ fn text(done: &Done) -> String {
     let Done { tasks, cpus, rounds, turns, faults, speculated, vma_locked, fell_back, flushes } = done;
     format!(
         "{tasks} tasks on {cpus} CPUs: {rounds} rounds, {turns} turns, {faults} faults \
-         ({speculated} speculated, {vma_locked} with a mapping locked, {fell_back} fell back), {flushes} flushes; everything adds up\n"
+         ({speculated} speculated, {vma_locked} with a mapping locked, {fell_back} fell back), \
+         {flushes} flushes; everything adds up\n"
     )
 }

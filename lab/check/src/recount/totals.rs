@@ -7,7 +7,8 @@ use interleaf::space::{Counter, Fallback, Path};
 use interleaf_lab::machine::soft::Flavour;
 
 /// Where all spaces try without their lock, every fault is counted as done so or under one reason to fall
-/// back; where none does, under neither. None is counted as done on a path that no space takes. Errors are found under the lock alone. Garbage keeps its bound.
+/// back; where none does, under neither. None is counted as done on a path that no space takes. Errors are
+/// found under the lock alone. Garbage keeps its bound.
 pub(super) fn check<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
     _: &Walked,

@@ -286,7 +286,7 @@ impl Rwsem {
         self.list.borrow_mut().push_back(sleeper);
     }
 
-    /// The list's lock is held; `count` was read then. Whom to wake, where no writer holds it any more.
+    /// The list's lock is held; `count` was read then. What to wake, where no writer holds it any more.
     fn released_meanwhile(&self, count: u64) -> Vec<Sleeper> {
         match (count & WRITER, count & READERS) {
             (0, 0) => self.chosen(Wake::Any),
@@ -300,8 +300,8 @@ impl Rwsem {
         wake_all(nodes, chosen);
     }
 
-    /// The list's lock is held: whom to wake. Readers are given the semaphore, all that sleep; a writer has to
-    /// take it.
+    /// The list's lock is held: what to wake. Readers are given the semaphore, all that sleep; a writer has
+    /// to take it.
     fn chosen(&self, wake: Wake) -> Vec<Sleeper> {
         let Some(first) = self.list.borrow().front().copied() else { return Vec::new() };
         if first.is_writer {

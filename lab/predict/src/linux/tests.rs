@@ -10,7 +10,7 @@ const CPUS: u32 = 6;
 const ROUNDS: u32 = 60;
 const KINDS: [LinuxLock; 3] = [LinuxLock::Mmap, LinuxLock::VmaRwsem, LinuxLock::VmaCount];
 
-/// Who is in a mapping.
+/// What is in a mapping.
 #[derive(Default)]
 struct Inside {
     faults: Cell<u32>,

@@ -4,7 +4,8 @@
 //! |---|---|---|---|
 //! | [`Locked`] | the space's lock, shared | if it is not busy | waits for the lock |
 //! | [`Speculated`] | nothing | if it is live still, or one that says the same of the page | waits for none |
-//! | [`VmaLocked`] | the mapping's record, as one of its readers | always | waits for readers, once it has marked |
+//! | [`VmaLocked`] | the mapping's record, as one of its readers | always | waits for readers, once it has
+//! marked |
 //!
 //! `VmaLocked` is Linux's lock of a mapping, as a yardstick: what two read-modify-writes on a line of each
 //! mapping cost that all of its faults share. The record is held in a read section, from the lookup until the

@@ -2,7 +2,8 @@
 //! error ([`FaultError`]).
 //!
 //! One attempt returns nothing or a [`Fallback`]. Without the space's lock the reason is counted, and the
-//! fault left to the locked path; the locked path makes an error of those reasons that another attempt cannot mend.
+//! fault left to the locked path; the locked path makes an error of those reasons that another attempt cannot
+//! mend.
 
 use crate::space::counters::Counter;
 use core::fmt;
