@@ -77,7 +77,7 @@ fn a_trace_runs_on_as_many_cpus_as_it_has_threads_and_copies_multiply_it() {
 
 #[test]
 fn what_cannot_be_done_is_said_with_status_2() {
-    let cases: [&[&str]; 10] = [
+    let cases: [&[&str]; 11] = [
         &["nothing"],
         &["page_fault1", "--cpus", "0"],
         &["page_fault1", "--cpus", "4097"],
@@ -87,6 +87,7 @@ fn what_cannot_be_done_is_said_with_status_2() {
         &["page_fault1", "--placement", "nowhere"],
         &["page_fault1", "--copies", "2"],
         &[TRACE, "--copies", "0"],
+        &[TRACE, "--path", "linux-mmap-lock"],
         &["page_fault1", "--cpus", "1", "--svg", "/nowhere/chart.svg"],
     ];
     for arguments in cases {
