@@ -1,5 +1,6 @@
 //! The workloads that can be predicted by their names.
 
+use crate::frames::Load;
 use crate::linux::Way;
 use crate::sample::{Operations, Sample};
 use crate::system::{self, Space, System, Workload};
@@ -28,6 +29,7 @@ pub struct Named {
 enum Kind {
     Touch(Touch),
     Malloc(Malloc),
+    Frames(Load),
 }
 
 /// Every workload.
@@ -56,6 +58,36 @@ pub const WORKLOADS: &[Named] = &[
         operations: "rounds",
         kind: Kind::Malloc(Malloc),
     },
+    Named {
+        name: "zone_batches",
+        about: "4 096 frames taken and given back by each CPU, through caches and zones; no faults",
+        operations: "frames",
+        kind: Kind::Frames(Load::Batches),
+    },
+    Named {
+        name: "zone_returned",
+        about: "as zone_batches, but each CPU gives back what its neighbour took",
+        operations: "frames",
+        kind: Kind::Frames(Load::Returned),
+    },
+    Named {
+        name: "zone_mixed",
+        about: "half of memory in use: frames and blocks of all orders are replaced at random",
+        operations: "replacements",
+        kind: Kind::Frames(Load::Mixed),
+    },
+    Named {
+        name: "zone_strewn",
+        about: "half of memory in use: frames are replaced at random, every second one of any CPU",
+        operations: "replacements",
+        kind: Kind::Frames(Load::Strewn),
+    },
+    Named {
+        name: "zone_huge",
+        about: "blocks of 2 MiB taken and given back by each CPU",
+        operations: "blocks",
+        kind: Kind::Frames(Load::Huge),
+    },
 ];
 
 impl Named {
@@ -78,6 +110,7 @@ impl Named {
         match self.kind {
             Kind::Touch(touch) => system::run(setting, &touch, way, cpus),
             Kind::Malloc(malloc) => system::run(setting, &malloc, way, cpus),
+            Kind::Frames(load) => system::run(setting, &load, way, cpus),
         }
     }
 }
@@ -86,6 +119,9 @@ impl Named {
 const PAGES: u64 = 64;
 /// Rounds of touching. The first is not measured: tables are linked, caches filled.
 const ROUNDS: u64 = 4;
+
+/// Frames for each CPU where none comes back: 16 MiB.
+const FRAMES_OF_ZONE: u64 = 4096;
 
 /// Where the frames of faults come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,8 +145,7 @@ impl Workload for Touch {
     type Shared<'v> = VirtAddr;
 
     fn frames(&self, cpus: u32) -> u64 {
-        let rounds = if self.frames == Frames::Cached { 1 } else { ROUNDS };
-        u64::from(cpus) * PAGES * rounds
+        u64::from(cpus) * if self.frames == Frames::Cached { PAGES } else { FRAMES_OF_ZONE }
     }
 
     fn prepare<'v>(&self, space: &Space<'v>, _: Path, cpus: u32) -> VirtAddr {
