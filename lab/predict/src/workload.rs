@@ -38,19 +38,25 @@ pub const WORKLOADS: &[Named] = &[
         name: "page_fault1",
         about: "one mapping; each CPU writes to pages in tables of its own, with frames from its own cache",
         operations: "faults",
-        kind: Kind::Touch(Touch { apart: TABLE, frames: Frames::Cached }),
+        kind: Kind::Touch(Touch { apart: TABLE, pages: PAGES, frames: Frames::Cached }),
     },
     Named {
         name: "shared_tables",
         about: "the same, the CPUs' pages side by side: eight CPUs share a table",
         operations: "faults",
-        kind: Kind::Touch(Touch { apart: PAGES, frames: Frames::Cached }),
+        kind: Kind::Touch(Touch { apart: PAGES, pages: PAGES, frames: Frames::Cached }),
     },
     Named {
         name: "zone_frames",
         about: "as page_fault1, but no frame comes back: caches are refilled from the zones",
         operations: "faults",
-        kind: Kind::Touch(Touch { apart: TABLE, frames: Frames::OfTheZone }),
+        kind: Kind::Touch(Touch { apart: TABLE, pages: PAGES, frames: Frames::OfTheZone }),
+    },
+    Named {
+        name: "zone_faults",
+        about: "as page_fault1, with more pages than caches hold: frames come from the zone and go back to it",
+        operations: "faults",
+        kind: Kind::Touch(Touch { apart: 2 * TABLE, pages: 10 * PAGES, frames: Frames::ThroughTheZone }),
     },
     Named {
         name: "malloc1",
@@ -130,6 +136,8 @@ enum Frames {
     Cached,
     /// From the zone: none is given back.
     OfTheZone,
+    /// From the zone, to which they go back.
+    ThroughTheZone,
 }
 
 /// All CPUs write to pages of one mapping. Only the writing is measured.
@@ -137,6 +145,8 @@ enum Frames {
 struct Touch {
     /// Pages from one CPU's part to the next.
     apart: u64,
+    /// Pages of a round.
+    pages: u64,
     frames: Frames,
 }
 
@@ -159,8 +169,8 @@ impl Workload for Touch {
         let page = |page: u64| VirtAddr(own.0 + page * PAGE);
         let mut done = Operations::default();
         for round in 0..ROUNDS {
-            let first = if self.frames == Frames::Cached { 0 } else { round * PAGES };
-            let pages = (first..first + PAGES).map(page);
+            let first = if self.frames == Frames::OfTheZone { round * self.pages } else { 0 };
+            let pages = (first..first + self.pages).map(page);
             let running = on.space.activate(None);
             meet();
             match round {
@@ -171,8 +181,9 @@ impl Workload for Touch {
             // Frames are given back where no CPU runs the space: no flush disturbs what is measured.
             drop(running);
             meet();
-            if self.frames == Frames::Cached {
-                on.discard(|| on.space.advise(own, PAGES * PAGE, Advice::DontNeed).expect("it is mapped"));
+            if self.frames != Frames::OfTheZone {
+                let freed = self.pages * PAGE;
+                on.discard(|| on.space.advise(own, freed, Advice::DontNeed).expect("it is mapped"));
             }
         }
         done

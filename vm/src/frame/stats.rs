@@ -46,7 +46,8 @@ impl<M: Machine> Memory<'_, M> {
         for zone in self.zones {
             stats.managed += zone.managed();
             stats.deferred += zone.deferred();
-            for (sum, count) in stats.free_blocks.iter_mut().zip(zone.free_blocks(&self.table)) {
+            zone.collect_all(&self.table);
+            for (sum, count) in stats.free_blocks.iter_mut().zip(zone.free_blocks()) {
                 *sum += count;
             }
         }

@@ -58,7 +58,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "buddy.splits-first",
         wrong: "a batch is cut from a block of 2 MiB while there are fragments",
-        test: Unit("frame::zone::tests::replacing_frames_at_random"),
+        test: Unit("frame::zone::tests::a_batch_uses_fragments"),
     },
     Mutation {
         point: "zone.last-search-trusts-hints",

@@ -34,7 +34,7 @@ fn blocks(memory: &TestMemory) -> (u64, u32) {
     let range = &memory.deferred.ranges()[0];
     let section = range.next();
     (
-        memory.zones()[0].free_blocks(&memory.table)[Order::MAX.0 as usize],
+        memory.zones()[0].free_blocks()[Order::MAX.0 as usize],
         memory.deferred.claims.unclaimed(section, range.frames),
     )
 }

@@ -46,7 +46,8 @@ fn push(memory: &'static TestMemory, word: u64) -> bool {
 }
 
 fn free(memory: &'static TestMemory) -> u64 {
-    zone(memory).free_blocks(&memory.table).iter().enumerate().map(|(order, count)| count << order).sum()
+    zone(memory).collect_all(&memory.table);
+    zone(memory).free_blocks().iter().enumerate().map(|(order, count)| count << order).sum()
 }
 
 /// All is back where it was, and the budget says so.

@@ -119,9 +119,9 @@ impl Known {
         self.0 & RESERVED != 0
     }
 
-    /// Whether the region has many fragments that no CPU uses, or frames that are likely to be such.
+    /// Whether the region has many fragments that no CPU uses.
     pub fn offers_fragments(self) -> bool {
-        self.0 & (FRAGMENTS | RETURNED) != 0 && !self.is_reserved()
+        self.0 & FRAGMENTS != 0 && !self.is_reserved()
     }
 
     /// Whether it is worth the lock to look for what is wanted.

@@ -171,13 +171,13 @@ impl<'m, C: Cpu> Zone<'m, C> {
         self.watermark
     }
 
-    /// Number of free blocks by order; of each region all read at one moment.
-    pub(in crate::frame) fn free_blocks(&self, table: &FrameTable<'_, C>) -> [u64; ORDERS] {
+    /// Number of free blocks by order; of each region all read at one moment. Frames on their way back to a region
+    /// are not among them: [`Memory::stats`](crate::frame::Memory::stats) collects those first.
+    pub fn free_blocks(&self) -> [u64; ORDERS] {
         let mut sum = [0; ORDERS];
         for at in 0..self.regions.len() {
-            self.edit(table, at, |lists| {
-                sum.iter_mut().enumerate().for_each(|(order, sum)| *sum += lists.buddy.nr_blocks(order));
-            });
+            let lists = self.regions.region(at).lock();
+            sum.iter_mut().enumerate().for_each(|(order, sum)| *sum += lists.buddy.nr_blocks(order));
         }
         sum
     }
@@ -234,7 +234,7 @@ impl<'m, C: Cpu> Zone<'m, C> {
     }
 
     /// Where the parts lie that CPUs share, each with its name, smaller parts after larger ones, for observers.
-    pub fn each_part(&self, mut visit: impl FnMut(&'static str, core::ops::Range<usize>)) {
+    pub(crate) fn each_part(&self, mut visit: impl FnMut(&'static str, core::ops::Range<usize>)) {
         let start = (&raw const *self).addr();
         visit("a zone: its budget and hints", start..start + size_of::<Self>());
         self.regions.each_part(visit);

@@ -240,7 +240,7 @@ impl<'m, C: Cpu> Regions<'m, C> {
         }
         part("hints of regions", self.hints.as_ptr().addr(), size_of_val(self.hints));
         let own = self.own.extent();
-        part("the regions that a CPU has reserved", own.start, own.len());
+        part("a CPU's regions", own.start, own.len());
     }
 }
 
