@@ -19,7 +19,6 @@ pub mod median;
 pub mod os;
 #[cfg(feature = "experiments")]
 pub mod replay;
-#[cfg(feature = "experiments")]
 pub mod rng;
 #[cfg(feature = "output")]
 pub mod show;

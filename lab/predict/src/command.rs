@@ -24,8 +24,8 @@ use std::sync::Arc;
 #[derive(Parser)]
 #[command(name = "interleaf predict", version, about, max_term_width = 80)]
 struct Args {
-    /// What is predicted: page_fault1, shared_tables, zone_frames, malloc1, or a trace that
-    /// `interleaf record` has written
+    /// What is predicted: page_fault1, shared_tables, zone_frames, zone_faults, malloc1, zone_batches,
+    /// zone_returned, zone_mixed, zone_strewn, zone_huge, or a trace that `interleaf record` has written
     #[arg(value_name = "WORKLOAD|TRACE")]
     workload: String,
     /// Numbers of CPUs, 1 to 4096; of a trace, up to its threads [default: 1,2,16,48,192; of a trace: 1 and

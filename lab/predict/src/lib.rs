@@ -16,6 +16,7 @@
 
 pub mod command;
 mod conclusion;
+mod frames;
 pub mod linux;
 mod point;
 mod report;

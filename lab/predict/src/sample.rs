@@ -12,6 +12,8 @@ pub struct Operations {
     busy: Ps,
     faults: Ps,
     calls: Ps,
+    /// The time of parts that no operation has yet.
+    uncounted: Ps,
 }
 
 impl Operations {
@@ -37,6 +39,21 @@ impl Operations {
         let result = act();
         self.calls += now_ps() - began;
         result
+    }
+
+    /// Does a part of several operations, which are [counted](Self::count) when all parts are done.
+    pub fn part<R>(&mut self, act: impl FnOnce() -> R) -> R {
+        let began = now_ps();
+        let result = act();
+        self.uncounted += now_ps() - began;
+        result
+    }
+
+    /// The parts since the last call were so many operations, which are taken to have lasted alike.
+    pub fn count(&mut self, operations: usize) {
+        let took = std::mem::take(&mut self.uncounted);
+        self.times.extend(std::iter::repeat_n(took / operations.max(1) as Ps, operations));
+        self.busy += took;
     }
 
     fn rate(&self) -> f64 {

@@ -1,5 +1,6 @@
 //! The workloads that can be predicted by their names.
 
+use crate::frames::Load;
 use crate::linux::Way;
 use crate::sample::{Operations, Sample};
 use crate::system::{self, Space, System, Workload};
@@ -28,6 +29,7 @@ pub struct Named {
 enum Kind {
     Touch(Touch),
     Malloc(Malloc),
+    Frames(Load),
 }
 
 /// Every workload.
@@ -36,25 +38,61 @@ pub const WORKLOADS: &[Named] = &[
         name: "page_fault1",
         about: "one mapping; each CPU writes to pages in tables of its own, with frames from its own cache",
         operations: "faults",
-        kind: Kind::Touch(Touch { apart: TABLE, frames: Frames::Cached }),
+        kind: Kind::Touch(Touch { apart: TABLE, pages: PAGES, frames: Frames::Cached }),
     },
     Named {
         name: "shared_tables",
         about: "the same, the CPUs' pages side by side: eight CPUs share a table",
         operations: "faults",
-        kind: Kind::Touch(Touch { apart: PAGES, frames: Frames::Cached }),
+        kind: Kind::Touch(Touch { apart: PAGES, pages: PAGES, frames: Frames::Cached }),
     },
     Named {
         name: "zone_frames",
         about: "as page_fault1, but no frame comes back: caches are refilled from the zones",
         operations: "faults",
-        kind: Kind::Touch(Touch { apart: TABLE, frames: Frames::OfTheZone }),
+        kind: Kind::Touch(Touch { apart: TABLE, pages: PAGES, frames: Frames::OfTheZone }),
+    },
+    Named {
+        name: "zone_faults",
+        about: "as page_fault1, with more pages than caches hold: frames come from the zone and go back to it",
+        operations: "faults",
+        kind: Kind::Touch(Touch { apart: 2 * TABLE, pages: 10 * PAGES, frames: Frames::ThroughTheZone }),
     },
     Named {
         name: "malloc1",
         about: "each CPU maps 128 MiB, writes to the first page, unmaps, again and again (will-it-scale)",
         operations: "rounds",
         kind: Kind::Malloc(Malloc),
+    },
+    Named {
+        name: "zone_batches",
+        about: "4 096 frames taken and given back by each CPU, through caches and zones; no faults",
+        operations: "frames",
+        kind: Kind::Frames(Load::Batches),
+    },
+    Named {
+        name: "zone_returned",
+        about: "as zone_batches, but each CPU gives back what its neighbour took",
+        operations: "frames",
+        kind: Kind::Frames(Load::Returned),
+    },
+    Named {
+        name: "zone_mixed",
+        about: "half of memory in use: frames and blocks of all orders are replaced at random",
+        operations: "replacements",
+        kind: Kind::Frames(Load::Mixed),
+    },
+    Named {
+        name: "zone_strewn",
+        about: "half of memory in use: frames are replaced at random, every second one of any CPU",
+        operations: "replacements",
+        kind: Kind::Frames(Load::Strewn),
+    },
+    Named {
+        name: "zone_huge",
+        about: "blocks of 2 MiB taken and given back by each CPU",
+        operations: "blocks",
+        kind: Kind::Frames(Load::Huge),
     },
 ];
 
@@ -78,6 +116,7 @@ impl Named {
         match self.kind {
             Kind::Touch(touch) => system::run(setting, &touch, way, cpus),
             Kind::Malloc(malloc) => system::run(setting, &malloc, way, cpus),
+            Kind::Frames(load) => system::run(setting, &load, way, cpus),
         }
     }
 }
@@ -87,6 +126,9 @@ const PAGES: u64 = 64;
 /// Rounds of touching. The first is not measured: tables are linked, caches filled.
 const ROUNDS: u64 = 4;
 
+/// Frames for each CPU where none comes back: 16 MiB.
+const FRAMES_OF_ZONE: u64 = 4096;
+
 /// Where the frames of faults come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frames {
@@ -94,6 +136,8 @@ enum Frames {
     Cached,
     /// From the zone: none is given back.
     OfTheZone,
+    /// From the zone, to which they go back.
+    ThroughTheZone,
 }
 
 /// All CPUs write to pages of one mapping. Only the writing is measured.
@@ -101,6 +145,8 @@ enum Frames {
 struct Touch {
     /// Pages from one CPU's part to the next.
     apart: u64,
+    /// Pages of a round.
+    pages: u64,
     frames: Frames,
 }
 
@@ -109,8 +155,7 @@ impl Workload for Touch {
     type Shared<'v> = VirtAddr;
 
     fn frames(&self, cpus: u32) -> u64 {
-        let rounds = if self.frames == Frames::Cached { 1 } else { ROUNDS };
-        u64::from(cpus) * PAGES * rounds
+        u64::from(cpus) * if self.frames == Frames::Cached { PAGES } else { FRAMES_OF_ZONE }
     }
 
     fn prepare<'v>(&self, space: &Space<'v>, _: Path, cpus: u32) -> VirtAddr {
@@ -124,8 +169,8 @@ impl Workload for Touch {
         let page = |page: u64| VirtAddr(own.0 + page * PAGE);
         let mut done = Operations::default();
         for round in 0..ROUNDS {
-            let first = if self.frames == Frames::Cached { 0 } else { round * PAGES };
-            let pages = (first..first + PAGES).map(page);
+            let first = if self.frames == Frames::OfTheZone { round * self.pages } else { 0 };
+            let pages = (first..first + self.pages).map(page);
             let running = on.space.activate(None);
             meet();
             match round {
@@ -136,8 +181,9 @@ impl Workload for Touch {
             // Frames are given back where no CPU runs the space: no flush disturbs what is measured.
             drop(running);
             meet();
-            if self.frames == Frames::Cached {
-                on.discard(|| on.space.advise(own, PAGES * PAGE, Advice::DontNeed).expect("it is mapped"));
+            if self.frames != Frames::OfTheZone {
+                let freed = self.pages * PAGE;
+                on.discard(|| on.space.advise(own, freed, Advice::DontNeed).expect("it is mapped"));
             }
         }
         done

@@ -3,7 +3,7 @@
 //! ```text
 //!   alloc_frame ── pop from this CPU's cache                        no lock, no fence
 //!       │ empty
-//!       ├─ refill: a batch from the nearest zone that has frames    under the zone's lock
+//!       ├─ refill: a batch from the nearest zone that has frames    under the lock of a region
 //!       │     nothing free there: initialise deferred blocks of it
 //!       └─ nothing in any zone: alloc_uncached, which drains all CPUs' caches and searches once more
 //! ```
@@ -12,6 +12,7 @@
 
 use super::parts::PART;
 use super::percpu::{BatchKind, CachedFrame, CpuCache, FrameStack, MAX_BATCH, unpack};
+use super::zone::Search;
 use super::{
     AllocRequest, Base, Folio, Frame, FramePlacement, FrameState, Init, Memory, Priority, TableFrame,
 };
@@ -86,7 +87,7 @@ impl<M: Machine> Memory<'_, M> {
         if order > Order::MAX || self.mishap.strikes() {
             return None;
         }
-        let from = |zone: &Zone<M::Cpu>| zone.alloc(&self.table, order, request.priority);
+        let from = |zone: &Zone<'_, _>, how| zone.alloc(&self.table, order, request.priority, how);
         let block = self.search(FramePlacement::Local, order, request.priority, from)?;
         // SAFETY: a zone has just given the block.
         Some(Folio::new(self, unsafe { self.prepare_block(block, order, request.init) }, order))
@@ -135,8 +136,8 @@ impl<M: Machine> Memory<'_, M> {
         if order == Order::BASE || order > Order::MAX || self.mishap.strikes() {
             return None;
         }
-        let mut from = |zone: &Zone<M::Cpu>| zone.alloc(&self.table, order, Priority::Normal);
-        self.search_once(placement, order, Priority::Normal, &mut from)
+        let from = |zone: &Zone<'_, M::Cpu>| zone.alloc(&self.table, order, Priority::Normal, Search::Hinted);
+        self.search_once(placement, order, Priority::Normal, from)
     }
 
     /// Whether a zone that the placement allows had a free block of `order` or more a moment ago. Takes no
@@ -207,7 +208,7 @@ impl<M: Machine> Memory<'_, M> {
         &self,
         cache: &LocalCache<'_, M::Cpu>,
         stack: &mut FrameStack<M::Cpu>,
-        zone: &Zone<M::Cpu>,
+        zone: &Zone<'_, M::Cpu>,
         priority: Priority,
     ) -> Option<u64> {
         let mut batch = [0; MAX_BATCH];
@@ -238,7 +239,7 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Allocates a frame from a zone, past the cache.
     fn alloc_uncached(&self, placement: FramePlacement, request: AllocRequest) -> Option<Pfn> {
-        let from = |zone: &Zone<M::Cpu>| zone.alloc(&self.table, Order::BASE, request.priority);
+        let from = |zone: &Zone<'_, _>, how| zone.alloc(&self.table, Order::BASE, request.priority, how);
         let (pfn, init) = self.search(placement, Order::BASE, request.priority, from)?;
         self.caches.get_cpu().count_uncached(1);
         self.meta_of(pfn).set_state(FrameState::cached(init));
@@ -252,11 +253,14 @@ impl<M: Machine> Memory<'_, M> {
         placement: FramePlacement,
         order: Order,
         priority: Priority,
-        mut from: impl FnMut(&Zone<M::Cpu>) -> Option<CachedFrame>,
+        mut from: impl FnMut(&Zone<'_, M::Cpu>, Search) -> Option<CachedFrame>,
     ) -> Option<CachedFrame> {
         loop {
-            let may_initialise = self.zones_from(placement).any(|zone| zone.may_initialise(order, priority));
-            if let Some(found) = self.search_once(placement, order, priority, &mut from) {
+            let may_initialise =
+                self.zones_from(placement).any(|zone| zone.may_initialise(&self.table, order, priority));
+            if let Some(found) =
+                self.search_once(placement, order, priority, |zone| from(zone, Search::Hinted))
+            {
                 return Some(found);
             }
             if !may_initialise || mutant!("alloc.deferred-not-awaited") {
@@ -264,7 +268,7 @@ impl<M: Machine> Memory<'_, M> {
             }
             M::Cpu::relax();
         }
-        let search = || self.zones_from(placement).find_map(from);
+        let mut search = || self.zones_from(placement).find_map(|zone| from(zone, Search::Every));
         if priority == Priority::NoWait {
             return None;
         }
@@ -280,7 +284,7 @@ impl<M: Machine> Memory<'_, M> {
         placement: FramePlacement,
         order: Order,
         priority: Priority,
-        mut from: impl FnMut(&Zone<M::Cpu>) -> Option<R>,
+        mut from: impl FnMut(&Zone<'_, M::Cpu>) -> Option<R>,
     ) -> Option<R> {
         self.zones_from(placement).find_map(|zone| {
             loop {

@@ -63,8 +63,9 @@ impl<M: Machine> Memory<'_, M> {
     /// # Errors
     /// The first contradiction.
     pub fn check(&self) -> Result<FrameCounts, FrameCheckError> {
+        self.zones.iter().for_each(|zone| zone.collect_all(&self.table));
         let mut counts = FrameCounts::default();
-        // Blocks merge across the border of two adjacent regions of one zone.
+        // Blocks merge across the border of two adjacent ranges of one zone.
         for ranges in self.zone_ranges.chunk_by(|a, b| a.zone == b.zone && a.frames.end == b.frames.start) {
             let range = ZoneRange {
                 frames: PfnRange::new(ranges[0].frames.start, ranges[ranges.len() - 1].frames.end),
@@ -149,7 +150,10 @@ impl<M: Machine> Memory<'_, M> {
         let mut blocks = [0; ORDERS];
         for (index, zone) in self.zones.iter().enumerate() {
             for (order, count) in blocks.iter_mut().enumerate() {
-                *count += zone.inspect(|buddy| self.check_list(buddy, index as u8, order))?;
+                let check = |buddy: &Buddy<_>, is_its: &dyn Fn(Pfn) -> bool| {
+                    self.check_list(buddy, (index as u8, is_its), order)
+                };
+                *count += zone.inspect(check).sum::<Result<u64, _>>()?;
             }
         }
         match (0..ORDERS).find(|&order| blocks[order] != counts.blocks[order]) {
@@ -158,11 +162,16 @@ impl<M: Machine> Memory<'_, M> {
         }
     }
 
-    fn check_list(&self, buddy: &Buddy<M::Cpu>, zone: u8, order: usize) -> Result<u64, FrameCheckError> {
+    fn check_list(
+        &self,
+        buddy: &Buddy<M::Cpu>,
+        (zone, is_its): (u8, &dyn Fn(Pfn) -> bool),
+        order: usize,
+    ) -> Result<u64, FrameCheckError> {
         let (mut at, mut before, mut count) = (buddy.head(order), None, 0);
         while let Some(pfn) = at {
             let meta = self.meta(pfn).ok_or(FrameCheckError::Listed(pfn))?;
-            let listed = meta.state().is_free_block(zone, Order(order as u8));
+            let listed = meta.state().is_free_block(zone, Order(order as u8)) && is_its(pfn);
             if !listed || meta.links().prev != before || count == buddy.nr_blocks(order) {
                 return Err(FrameCheckError::Listed(pfn));
             }

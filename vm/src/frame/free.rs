@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   free_frame ── push to this CPU's cache                 no lock, no fence
-//!       │ full: spill its coldest batch to the zones       under each zone's lock
+//!       │ full: spill its coldest batch to the zones       each to its region
 //!       └ revoked by another CPU: free the frame to its zone
 //! ```
 //!
@@ -11,6 +11,7 @@
 
 use super::alloc::LocalCache;
 use super::percpu::{BatchKind, CpuCache, FrameStack, MAX_BATCH, pack, unpack};
+use super::zone::are_scattered;
 use super::{BoundPool, FrameMeta, FrameState, Init, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
@@ -177,9 +178,27 @@ impl<M: Machine> Memory<'_, M> {
         }
     }
 
-    /// Frees cached frames to their zones, neighbours in the batch under one lock. (Linux:
-    /// `free_pcppages_bulk`.)
+    /// Frees cached frames to their zones, those of a region together. (Linux: `free_pcppages_bulk`.)
     pub(super) fn free_to_zones(&self, frames: &[u64]) {
+        if let [zone] = self.zones
+            && zone.is_one_region()
+        {
+            return zone.free_batch(&self.table, frames);
+        }
+        if !are_scattered(frames) {
+            return self.free_in_order(frames);
+        }
+        let mut sorted = [0; MAX_BATCH];
+        for frames in frames.chunks(MAX_BATCH) {
+            let sorted = &mut sorted[..frames.len()];
+            sorted.copy_from_slice(frames);
+            sorted.sort_unstable_by_key(|&word| unpack(word).0);
+            self.free_in_order(sorted);
+        }
+    }
+
+    /// Frees cached frames to their zones, neighbours in the batch together.
+    fn free_in_order(&self, frames: &[u64]) {
         if let [zone] = self.zones {
             return zone.free_batch(&self.table, frames);
         }

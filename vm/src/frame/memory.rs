@@ -19,13 +19,14 @@ use core::fmt;
 /// |---|---|---|
 /// | `drain` | `lockdep::DRAIN` | the right to revoke CPUs' caches |
 /// | `huge_pools`' | `lockdep::HUGE_POOL` | what the reserved pool has, and its lists in the zones |
-/// | each zone's | `lockdep::ZONE` | its free blocks |
+/// | each zone's `runs` | `lockdep::ZONE_RUN` | the right to take frames of several regions as one |
+/// | each region's | `lockdep::ZONE` | its free blocks |
 pub struct Memory<'m, M: Machine> {
     pub(super) machine: &'m M,
     id: UniqueId,
     pub(super) table: FrameTable<'m, M::Cpu>,
     pub(super) caches: PerCpu<'m, CpuCache<M::Cpu>, M::Cpu>,
-    pub(super) zones: &'m [Zone<M::Cpu>],
+    pub(super) zones: &'m [Zone<'m, M::Cpu>],
     pub(super) zone_ranges: &'m [ZoneRange],
     pub(super) distances: DistanceList<'m>,
     pub(super) deferred: Deferred<'m, M::Cpu>,
@@ -164,12 +165,12 @@ impl<'m, M: Machine> Memory<'m, M> {
     }
 
     /// The zones, by ascending address of their first frame.
-    pub fn zones(&self) -> &[Zone<M::Cpu>] {
+    pub fn zones(&self) -> &[Zone<'m, M::Cpu>] {
         self.zones
     }
 
     /// The zone that a frame of this memory belongs to.
-    pub(super) fn zone_of(&self, pfn: Pfn) -> &Zone<M::Cpu> {
+    pub(super) fn zone_of(&self, pfn: Pfn) -> &Zone<'m, M::Cpu> {
         let after = self.zone_ranges.partition_point(|range| range.frames.start <= pfn);
         &self.zones[after.checked_sub(1).map_or(0, |at| self.zone_ranges[at].zone as usize)]
     }

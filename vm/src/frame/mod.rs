@@ -4,7 +4,7 @@
 //!   firmware          BootMap ── boot memory: records, caches ──┐
 //!                        │ the rest                             │
 //!                        ▼                                      ▼
-//!                  Zone (a node)                            FrameTable
+//!                  Zone (a node), in regions                FrameTable
 //!                  Buddy: free blocks, order 0..=10         FrameMeta × frames
 //!                    ▲ │ batches of 32..128   ▲ │
 //!                    │ ▼                      │ │ larger blocks

@@ -46,6 +46,7 @@ impl<M: Machine> Memory<'_, M> {
         for zone in self.zones {
             stats.managed += zone.managed();
             stats.deferred += zone.deferred();
+            zone.collect_all(&self.table);
             for (sum, count) in stats.free_blocks.iter_mut().zip(zone.free_blocks()) {
                 *sum += count;
             }

@@ -30,7 +30,9 @@ pub const DRAIN: Rank = Rank(26);
 pub const POOL: Rank = Rank(28);
 /// What the reserved pool of huge pages has, of one size.
 pub const HUGE_POOL: Rank = Rank(30);
-/// A zone's free blocks.
+/// The right to take frames of several regions of a zone as one.
+pub const ZONE_RUN: Rank = Rank(31);
+/// A region's free blocks.
 pub const ZONE: Rank = Rank(32);
 /// RCU's list of orphaned garbage.
 pub const RCU: Rank = Rank(36);

@@ -41,6 +41,7 @@ mod list_thp;
 mod list_walk;
 mod list_walkers;
 mod list_zero;
+mod list_zone;
 mod merged;
 mod points;
 mod program;
@@ -86,6 +87,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_thp::ALL)
         .chain(list_sizes::ALL)
         .chain(list_zero::ALL)
+        .chain(list_zone::ALL)
         .chain(list_walk::ALL)
         .chain(list_walkers::ALL)
         .chain(list_memory::ALL)

@@ -35,10 +35,6 @@ impl Names {
         vm.each_part(|name, range| parts.push((range, name)));
         spaces.iter().for_each(|space| space.inspect().each_part(|name, range| parts.push((range, name))));
         let (memory, span) = (vm.memory(), vm.memory().span());
-        for zone in memory.zones() {
-            let start = (&raw const *zone).addr();
-            parts.push((start..start + size_of_val(zone), "the zone's free lists and their lock"));
-        }
         let frames = || (span.start.0..span.end.0).map(Pfn);
         let record = |pfn| Some((pfn, (&raw const *memory.meta(pfn)?).addr()));
         let mut records: Vec<(Range<usize>, Pfn)> = Vec::new();

@@ -52,6 +52,7 @@ mod thp_helped;
 mod touched;
 mod walk;
 mod zero;
+mod zone;
 
 pub use super::options::Options;
 pub use arena::{Arena, Frame};
@@ -69,6 +70,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     fair::LOCK,
     fair::WAITS,
     frames::BENCHMARK,
+    zone::BENCHMARK,
     fault::BENCHMARK,
     fork::BENCHMARK,
     fork_beside::BENCHMARK,

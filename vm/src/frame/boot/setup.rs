@@ -8,7 +8,8 @@ use super::deferred::{Deferred, DeferredRange, gaps, max_deferred_ranges, plan_d
 use super::records::Records;
 use super::{BootError, BootMap, BootMemory, EarlyAllocator};
 use crate::frame::percpu::CpuCache;
-use crate::frame::zone::{DistanceList, ZoneRange, nearest_zone, sort_by_distance};
+use crate::frame::zone::{DistanceList, RegionPlan, ZonePlace, ZoneRange};
+use crate::frame::zone::{nearest_zone, sort_by_distance};
 use crate::frame::{FrameTable, Zone};
 use crate::machine::Machine;
 use crate::sync::{PerCpu, carve_slice, fill, fill_some};
@@ -31,7 +32,7 @@ pub enum RecordInit {
 pub(in crate::frame) struct EarlySetup<'m, M: Machine> {
     pub table: FrameTable<'m, M::Cpu>,
     pub caches: PerCpu<'m, CpuCache<M::Cpu>, M::Cpu>,
-    pub zones: &'m [Zone<M::Cpu>],
+    pub zones: &'m [Zone<'m, M::Cpu>],
     pub zone_ranges: &'m [ZoneRange],
     pub distances: DistanceList<'m>,
     pub deferred: Deferred<'m, M::Cpu>,
@@ -47,7 +48,7 @@ impl<'m, M: Machine> EarlySetup<'m, M> {
         let caches = caches.ok_or(BootError::TooSmall)?;
         let distances = nodes.distances(machine, &mut memory.early_allocator());
         let distances = distances.ok_or(BootError::TooSmall)?;
-        let arrays = ZoneArrays::new(memory, &nodes, &table, init).ok_or(BootError::TooSmall)?;
+        let arrays = ZoneArrays::new(memory, &nodes, &distances, &table, init).ok_or(BootError::TooSmall)?;
         let deferred = Deferred::new(arrays.deferred, claims, table_init);
         Ok(Self { table, caches, zones: arrays.zones, zone_ranges: arrays.zone_ranges, distances, deferred })
     }
@@ -117,7 +118,7 @@ impl MemoryNodes {
 
 /// Zones, the ranges of frames that belong to them, and which of those are deferred.
 struct ZoneArrays<'m, M: Machine> {
-    zones: &'m [Zone<M::Cpu>],
+    zones: &'m [Zone<'m, M::Cpu>],
     zone_ranges: &'m [ZoneRange],
     deferred: &'m [DeferredRange<M::Cpu>],
 }
@@ -127,13 +128,14 @@ impl<'m, M: Machine> ZoneArrays<'m, M> {
     fn new(
         memory: &mut BootMemory<'m, M>,
         nodes: &MemoryNodes,
+        distances: &DistanceList<'m>,
         table: &FrameTable<M::Cpu>,
         init: RecordInit,
     ) -> Option<Self> {
         let nr_ranges = memory.map().usable().count();
+        let zones = carve_zones(memory, nodes, distances)?;
         let mut allocator = memory.early_allocator();
         let range_slots = carve_slice::<ZoneRange>(&mut allocator, nr_ranges)?;
-        let zone_slots = carve_slice::<Zone<M::Cpu>>(&mut allocator, nodes.len)?;
         let deferred_slots = match init {
             RecordInit::Eager => None,
             RecordInit::Deferred => {
@@ -141,16 +143,14 @@ impl<'m, M: Machine> ZoneArrays<'m, M> {
             }
         };
         let map = memory.map();
-        let managed =
-            |node| map.usable().filter(|(r, _)| r.node == node).map(|(r, _)| r.frames().len()).sum();
-        let zone = |at: usize| Zone::new(at as u8, nodes.nodes[at], managed(nodes.nodes[at]));
+        zones.iter_mut().for_each(|zone| zone.manage(frames_of(map, zone.node()).map(PfnRange::len).sum()));
         let zone_of = |node| nodes.index(node).unwrap_or(0) as u8;
         let mut usable = map.usable();
         let range = |_| match usable.next() {
             Some((region, _)) => ZoneRange { frames: region.frames(), zone: zone_of(region.node) },
             None => ZoneRange { frames: PfnRange::default(), zone: 0 },
         };
-        let (zones, zone_ranges) = (&*fill(zone_slots, zone), &*fill(range_slots, range));
+        let (zones, zone_ranges) = (&*zones, &*fill(range_slots, range));
         let usable = || {
             zone_ranges.iter().zip(map.usable()).map(|(range, (_, init))| (range.frames, range.zone, init))
         };
@@ -166,6 +166,46 @@ impl<'m, M: Machine> ZoneArrays<'m, M> {
         });
         Some(Self { zones, zone_ranges, deferred })
     }
+}
+
+/// The usable ranges of a node.
+fn frames_of(map: &BootMap, node: NodeId) -> impl Iterator<Item = PfnRange> {
+    map.usable().filter(move |(region, _)| region.node == node).map(|(region, _)| region.frames())
+}
+
+/// A zone for each node, without free frames and not yet told how many it manages, in boot memory.
+fn carve_zones<'m, M: Machine>(
+    memory: &mut BootMemory<'m, M>,
+    nodes: &MemoryNodes,
+    distances: &DistanceList<'m>,
+) -> Option<&'m mut [Zone<'m, M::Cpu>]> {
+    let (map, nr_cpus) = (memory.map(), distances.local_zones.len());
+    let near = |zone: usize| distances.local_zones.iter().filter(|local| **local as usize == zone).count();
+    let plan = |zone: usize| {
+        let frames = || frames_of(map, nodes.nodes[zone]);
+        let span = frames().reduce(|all, range| PfnRange::new(all.start.min(range.start), range.end));
+        let cpus = if near(zone) == 0 { nr_cpus } else { near(zone) };
+        RegionPlan::new(span.unwrap_or_default(), frames().map(PfnRange::len).sum(), cpus as u64)
+    };
+    let plans: [RegionPlan; MAX_ZONES] =
+        core::array::from_fn(|zone| if zone < nodes.len { plan(zone) } else { RegionPlan::default() });
+    let mut allocator = memory.early_allocator();
+    let slots = carve_slice::<Zone<'m, M::Cpu>>(&mut allocator, nodes.len)?;
+    let zones = fill_some(slots, |push| {
+        for (at, (&node, plan)) in nodes.nodes[..nodes.len].iter().zip(plans).enumerate() {
+            // CPUs near the zone begin one after the other, each after as large a part of it; so do the others.
+            let (mut seen, cpus_near) = (0, near(at));
+            let home = |cpu: CpuId| {
+                let is_near = distances.local_zones[cpu.index()] as usize == at;
+                let home = if is_near { (seen, cpus_near) } else { (cpu.index(), nr_cpus) };
+                seen += usize::from(is_near);
+                home
+            };
+            let place = ZonePlace { index: at as u8, node };
+            Zone::carve(&mut allocator, place, plan, nr_cpus as u32, home).into_iter().for_each(&mut *push);
+        }
+    });
+    (zones.len() == nodes.len).then_some(zones)
 }
 
 #[cfg(test)]

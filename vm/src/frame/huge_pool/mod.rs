@@ -381,7 +381,7 @@ impl<M: Machine> Memory<'_, M> {
     /// Whether the lists hold what the counts say, and `pooled` folios of this size say that they are free.
     pub(super) fn is_pool_sound(&self, size: PageSize, pooled: u64) -> bool {
         let Some((state, index)) = self.lock_pool(size) else { return true };
-        let listed = |zone: &Zone<M::Cpu>| {
+        let listed = |zone: &Zone<'_, M::Cpu>| {
             let list = zone.huge_pool(index);
             let folios = core::iter::successors(list.first(), |&pfn| self.meta_of(pfn).next());
             let is_here = |pfn: &Pfn| core::ptr::eq(self.zone_of(*pfn), zone);

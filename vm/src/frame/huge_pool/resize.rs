@@ -1,6 +1,7 @@
 //! How many huge pages the reserved pool has: taken from the zones, and given back.
 
 use super::{PoolCounts, index_of};
+use crate::frame::zone::Search;
 use crate::frame::{FrameState, Init, Memory, Priority, Zone};
 use crate::machine::Machine;
 use crate::units::{Order, PageSize, Pfn};
@@ -89,7 +90,7 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// Takes a huge page from a node. False where it has none.
-    fn fill_one(&self, size: PageSize, zone: &Zone<M::Cpu>) -> bool {
+    fn fill_one(&self, size: PageSize, zone: &Zone<'_, M::Cpu>) -> bool {
         let (Some(index), order) = (index_of(size), size.order()) else { return false };
         if self.mishap.strikes() {
             return false;
@@ -106,9 +107,9 @@ impl<M: Machine> Memory<'_, M> {
         true
     }
 
-    fn take_one(&self, zone: &Zone<M::Cpu>, order: Order) -> Option<(Pfn, Init)> {
+    fn take_one(&self, zone: &Zone<'_, M::Cpu>, order: Order) -> Option<(Pfn, Init)> {
         loop {
-            let found = zone.alloc(&self.table, order, Priority::Normal);
+            let found = zone.alloc(&self.table, order, Priority::Normal, Search::Hinted);
             if found.is_some() || !self.initialise_on_demand(zone, order, Priority::Normal) {
                 return found;
             }
@@ -117,7 +118,7 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Takes a block that is larger than any the zone has: as many blocks in a row, all free. Those that are
     /// deferred are passed over.
-    fn find_run(&self, zone: &Zone<M::Cpu>, order: Order) -> Option<(Pfn, Init)> {
+    fn find_run(&self, zone: &Zone<'_, M::Cpu>, order: Order) -> Option<(Pfn, Init)> {
         let is_zones = |at: Pfn| core::ptr::eq(self.zone_of(at), zone);
         let ranges = self.zone_ranges.iter().map(|range| range.frames);
         ranges.filter(|frames| is_zones(frames.start)).find_map(|frames| {

@@ -1,4 +1,4 @@
-//! Blocks of the largest order, linked before a zone's lock is taken.
+//! Blocks of the largest order, linked before the lock of their region is taken.
 
 use super::buddy::record;
 use crate::frame::{FrameState, FrameTable, Init};
@@ -23,7 +23,7 @@ impl BlockList {
     /// Appends a block that the caller has claimed. Its record is written whole.
     pub fn push<C: Cpu>(&mut self, table: &FrameTable<C>, pfn: Pfn, init: Init) {
         let meta = record(table, pfn);
-        let before = self.ends.map(|(_, last)| last);
+        let before = self.last();
         meta.set_state(FrameState::free(self.zone, Order::MAX, init));
         meta.set_prev(before);
         if let Some(before) = before
@@ -33,6 +33,11 @@ impl BlockList {
         }
         self.ends = Some((self.ends.map_or(pfn, |(first, _)| first), pfn));
         self.len += 1;
+    }
+
+    /// The block pushed last.
+    pub fn last(&self) -> Option<Pfn> {
+        self.ends.map(|(_, last)| last)
     }
 
     /// First and last block.

@@ -1,13 +1,13 @@
-//! The buddy allocator of a zone: one free list for each order, linked through the records of block heads.
+//! The buddy allocator of a region: one free list for each order, linked through the records of block heads.
 //!
 //! A block of order n starts at a multiple of 2^n; its buddy is the other half of the block of order n + 1
 //! that holds both. Allocation splits the smallest block that is large enough and keeps the first half, so
 //! addresses ascend; freeing merges with the buddy while that is a free block of the same order and zone.
 //! Only the records of heads are touched, so a block of 4 MiB costs what a frame costs.
 //!
-//! Everything here runs under the zone's lock. Only there does a record become, or cease to be, `Free`; so
-//! the state of a buddy outside the lists may change meanwhile, but never to or from a state that a merge
-//! looks for.
+//! Everything here runs under the region's lock. Only there does a record of the region become, or cease to be,
+//! `Free`; so the state of a buddy outside the lists may change meanwhile, but never to or from a state that a
+//! merge looks for. No merge leaves the region.
 
 use super::BlockList;
 use crate::frame::percpu::{pack, unpack};
@@ -15,12 +15,12 @@ use crate::frame::record::{Links, buddy_of};
 use crate::frame::{FrameMeta, FrameState, FrameTable, Init};
 use crate::machine::Cpu;
 use crate::sync::Plain;
-use crate::units::{Order, Pfn};
+use crate::units::{Order, Pfn, PfnRange};
 
 /// Number of orders, 0 to [`Order::MAX`].
 pub(in crate::frame) const ORDERS: usize = Order::MAX.0 as usize + 1;
 
-/// The free lists of a zone.
+/// The free lists of a region.
 #[derive(Debug)]
 pub(in crate::frame) struct Buddy<C: Cpu> {
     /// Index of the zone.
@@ -49,6 +49,12 @@ impl<C: Cpu> Buddy<C> {
         self.free.get()
     }
 
+    /// Frames in blocks of less than 2 MiB.
+    pub fn fragments(&self) -> u64 {
+        let in_blocks = |order: Order| self.nr_blocks(order.0.into()) << order.0;
+        self.free.get() - in_blocks(Order::HUGE) - in_blocks(Order::MAX)
+    }
+
     /// Number of free blocks of `order`.
     pub fn nr_blocks(&self, order: usize) -> u64 {
         self.lists[order].len.get()
@@ -64,9 +70,14 @@ impl<C: Cpu> Buddy<C> {
         self.lists.iter().rposition(|list| list.head.get().is_some()).map(|order| Order(order as u8))
     }
 
-    /// Allocates a block of `order`, splitting a larger one if need be. The head's record is `Reserved`.
-    pub fn alloc(&mut self, table: &FrameTable<C>, order: Order) -> Option<(Pfn, Init)> {
-        let mut found = (order.0..ORDERS as u8).map(Order).find(|o| self.head(o.0 as usize).is_some())?;
+    /// The smallest order of a free block between two orders.
+    pub fn smallest(&self, least: Order, most: Order) -> Option<Order> {
+        (least.0..=most.0).map(Order).find(|order| self.head(order.0 as usize).is_some())
+    }
+
+    /// Allocates the first block of order `found`, and frees all but its first part of `order`. The head's record
+    /// is `Reserved`.
+    pub fn split(&mut self, table: &FrameTable<C>, mut found: Order, order: Order) -> Option<(Pfn, Init)> {
         let pfn = self.head(found.0 as usize)?;
         let init = self.unlink(table, pfn, found);
         while found > order {
@@ -76,30 +87,44 @@ impl<C: Cpu> Buddy<C> {
         Some((pfn, init))
     }
 
-    /// Allocates the block of `order` that starts at `pfn`, more than [`Order::MAX`], if all largest blocks
-    /// in it are free. The records of their heads were written. `None`, and no change, where one is not.
-    pub fn alloc_run(&mut self, table: &FrameTable<C>, pfn: Pfn, order: Order) -> Option<Init> {
-        let heads = || (0..order.frames()).step_by(Order::MAX.frames() as usize).map(|at| pfn.add(at));
-        let is_free = |head: Pfn| record(table, head).state().is_free_block(self.zone, Order::MAX);
-        if !heads().all(is_free) {
+    /// Allocates a range of whole blocks of [`Order::MAX`], if all of them are free. The records of their heads
+    /// were written. `None`, and no change, where one is not.
+    pub fn alloc_run(&mut self, table: &FrameTable<C>, run: PfnRange) -> Option<Init> {
+        if !are_free(table, self.zone, run) {
             return None;
         }
         let join = |all, init| if all == init { all } else { Init::Dirty };
-        heads().map(|head| self.unlink(table, head, Order::MAX)).reduce(join)
+        heads(run).map(|head| self.unlink(table, head, Order::MAX)).reduce(join)
     }
 
-    /// Allocates up to `frames.len()` single frames, packed, from as few blocks as possible. Returns how
-    /// many.
+    /// Allocates up to `frames.len()` single frames, packed, from as few blocks as possible, and splits no
+    /// block of 2 MiB before all smaller ones are used. Returns how many.
     pub fn alloc_batch(&mut self, table: &FrameTable<C>, frames: &mut [u64]) -> usize {
         let mut taken = 0;
-        while let Some(order) = (frames.len() - taken).checked_ilog2() {
-            let block = (0..=order as u8).rev().find_map(|o| Some((o, self.alloc(table, Order(o))?)));
-            let Some((order, (pfn, init))) = block else { break };
-            let block = &mut frames[taken..taken + (1 << order)];
+        while let Some(most) = (frames.len() - taken).checked_ilog2() {
+            let most = Order((most as u8).min(Order::MAX.0));
+            let Some((order, (pfn, init))) = self.alloc_part(table, most) else { break };
+            let block = &mut frames[taken..taken + order.frames() as usize];
             block.iter_mut().zip(pack((pfn, init))..).for_each(|(frame, word)| *frame = word);
             taken += block.len();
         }
         taken
+    }
+
+    /// Allocates a block of at most order `most`: the largest that there is in fragments, or else part of a
+    /// block of 2 MiB or more.
+    fn alloc_part(&mut self, table: &FrameTable<C>, most: Order) -> Option<(Order, (Pfn, Init))> {
+        let fragment = Order(Order::HUGE.0 - 1);
+        let in_fragments = |order: Order| Some((order, self.smallest(order, fragment)?));
+        let smallest = self.smallest(most, if mutant!("buddy.splits-first") { Order::MAX } else { fragment });
+        let (order, found) = match smallest {
+            Some(found) => (most, found),
+            None => (0..most.0).rev().map(Order).find_map(in_fragments).or_else(|| {
+                let found = self.smallest(most, Order::MAX);
+                found.map(|found| (most, found))
+            })?,
+        };
+        Some((order, self.split(table, found, order)?))
     }
 
     /// Frees a block, merging it with its buddies.
@@ -124,12 +149,8 @@ impl<C: Cpu> Buddy<C> {
     /// Frees single frames, packed. Frames that come in ascending or descending order, as those do that were
     /// allocated together, are freed as whole blocks: of those only the heads' records are written.
     pub fn free_batch(&mut self, table: &FrameTable<C>, frames: &[u64]) {
-        let mut rest = frames;
-        while !rest.is_empty() {
-            let (run, after) = rest.split_at(run_length(rest));
-            rest = after;
-            let ((first, init), (last, _)) = (unpack(run[0]), unpack(run[run.len() - 1]));
-            self.free_range(table, first.min(last), first.max(last).add(1), init);
+        for (run, init) in ranges(frames) {
+            self.free_range(table, run.start, run.end, init);
         }
     }
 
@@ -192,6 +213,32 @@ impl<C: Cpu> Buddy<C> {
         meta.set_state(FrameState::RESERVED);
         init
     }
+}
+
+/// Frames, packed, as ranges with equal marks, in the order in which they come.
+pub(super) fn ranges(words: &[u64]) -> impl Iterator<Item = (PfnRange, Init)> {
+    let mut rest = words;
+    core::iter::from_fn(move || {
+        let (run, after) = rest.split_at(run_length(rest));
+        rest = after;
+        let ((first, init), (last, _)) = (unpack(*run.first()?), unpack(*run.last()?));
+        Some((PfnRange::new(first.min(last), first.max(last).add(1)), init))
+    })
+}
+
+/// Whether frames, packed, are in no order, so that sorting makes fewer ranges of them.
+pub(in crate::frame) fn are_scattered(words: &[u64]) -> bool {
+    run_length(words) * 8 < words.len()
+}
+
+/// Whether a range is whole free blocks of [`Order::MAX`] of the zone. Exact under the lock of their region.
+pub(super) fn are_free<C: Cpu>(table: &FrameTable<'_, C>, zone: u8, run: PfnRange) -> bool {
+    heads(run).all(|head| record(table, head).state().is_free_block(zone, Order::MAX))
+}
+
+/// The first frames of a range's blocks of [`Order::MAX`].
+fn heads(run: PfnRange) -> impl Iterator<Item = Pfn> {
+    (run.start.0..run.end.0).step_by(Order::MAX.frames() as usize).map(Pfn)
 }
 
 /// How many words from the first on are consecutive frames, ascending or descending, with equal marks.

@@ -66,7 +66,7 @@ impl<M: Machine> Memory<'_, M> {
     pub(in crate::frame) fn zones_from(
         &self,
         placement: FramePlacement,
-    ) -> impl Iterator<Item = &Zone<M::Cpu>> {
+    ) -> impl Iterator<Item = &Zone<'_, M::Cpu>> {
         let first = match placement {
             FramePlacement::Preferred(node) => {
                 self.zones.iter().position(|zone| zone.node() == node).unwrap_or(0)

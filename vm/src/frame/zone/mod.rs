@@ -1,8 +1,28 @@
-//! Zones: the free memory of each node, under one lock each.
+//! Zones: the free memory of each node, in regions with a lock each.
+//!
+//! ```text
+//!                        Zone (a node): Budget, what of all free frames may be taken
+//!    ┌──────────────┬──────────────┬──────────────┬──────────────┐
+//!    │ Region       │ Region       │ Region       │ Region       │  4 to 128 MiB each
+//!    │ lock, lists  │ lock, lists  │ lock, lists  │ lock, lists  │
+//!    │ returned     │ returned ◄───┼── run ───┐   │ returned     │
+//!    └──────▲───────┴──────▲───────┴──────────┼───┴──────▲───────┘
+//!           │ reserved     │ reserved         │          │ none has reserved it
+//!         CPU 0          CPU 1              CPU 2: frees a frame of CPU 1's region
+//! ```
+//!
+//! A CPU takes frames from a region that it has reserved, and frees to it, under a lock that is its own most of
+//! the time. Frames of other regions go back without their lock. What a CPU knows of other regions are hints;
+//! they decide nothing, as who finds no frame asks all regions.
 //!
 //! | file | holds |
 //! |---|---|
-//! | this one | [`Zone`]: the lock, and allocation down to the watermark |
+//! | this one | [`Zone`] |
+//! | `take`, `give` | allocation down to the watermark; freeing |
+//! | `region` | regions: their locks, which CPU has reserved which |
+//! | `hint` | what a region has, roughly |
+//! | `returned` | frames on their way back to a region, without its lock |
+//! | `budget` | how many frames of the zone may still be taken |
 //! | `buddy` | [`Buddy`]: free blocks by order, split and merged |
 //! | `block_list` | [`BlockList`]: blocks linked beforehand, to be freed in one step |
 //! | `distance` | [`DistanceList`]: which zones an allocation asks, nearest first |
@@ -10,37 +30,50 @@
 //!
 //! | lock | rank | guards |
 //! |---|---|---|
-//! | `Zone::buddy` | `lockdep::ZONE` | the lists, and every record that is `Free` or becomes so |
+//! | `Zone::runs` | `lockdep::ZONE_RUN` | the right to take a run of several regions, or to ask all of them |
+//! | a region's `lists` | `lockdep::ZONE` | the lists, and every record there that is `Free` or becomes so |
 //!
-//! It is held for one block, or one batch of frames, at a time; its holder waits for nothing.
+//! That of a region is held for one block, or one batch of frames, at a time; its holder waits for nothing. No
+//! CPU holds two of them. docs/design/frames.md has the details.
 
 mod block_list;
 mod buddy;
+mod budget;
 mod distance;
+mod give;
+mod hint;
+mod region;
+mod returned;
+mod take;
 mod watermark;
 
 pub(in crate::frame) use block_list::BlockList;
-pub(in crate::frame) use buddy::{Buddy, ORDERS};
+pub(in crate::frame) use buddy::{Buddy, ORDERS, are_scattered};
 pub(in crate::frame) use distance::{DistanceList, nearest_zone, sort_by_distance};
+pub(in crate::frame) use region::RegionPlan;
+pub(in crate::frame) use take::Search;
 pub use watermark::Watermark;
 
 use crate::frame::huge_pool::PoolList;
 use crate::frame::huge_zero::HugeZeroCell;
 use crate::frame::zero_table::ZeroTableCell;
-use crate::frame::{FrameTable, Init, Priority};
+use crate::frame::{FrameTable, Priority};
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{CacheAligned, SpinLock, lockdep};
-use crate::units::{NodeId, Order, Pfn, PfnRange};
+use crate::sync::{CacheAligned, Carve, SpinLock, lockdep};
+use crate::units::{CpuId, NodeId, Order, Pfn, PfnRange};
+use budget::Budget;
+use region::Regions;
 
 /// The free memory of one node, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct Zone<C: Cpu> {
+pub struct Zone<'m, C: Cpu> {
     index: u8,
     node: NodeId,
     managed: u64,
     watermark: Watermark,
+    regions: Regions<'m, C>,
     /// Frames that are deferred: not freed to the zone yet. Lowered with release after they were freed; pairs
     /// with the acquire of an allocation that found none.
     deferred: AtomicU64<C>,
@@ -48,12 +81,13 @@ pub struct Zone<C: Cpu> {
     huge_zero: CacheAligned<HugeZeroCell<C>>,
     /// The table of zeros, in the place of that page.
     zero_table: ZeroTableCell<C>,
-    /// The order of the largest block that was free when the lock was last released, plus one; 0 where none
-    /// was. Written under the lock, when it changes; read without, as a hint.
+    /// The order of the largest block that was free when a lock was last released, plus one; 0 where none
+    /// was. Written under a region's lock, when it changes; read without, as a hint.
     largest_block: CacheAligned<AtomicU64<C>>,
+    budget: CacheAligned<Budget<C>>,
+    runs: SpinLock<(), C, { lockdep::ZONE_RUN.0 }>,
     /// The node's part of the reserved pool, by size; guarded by the lock of that.
     huge_pool: [PoolList<C>; 2],
-    buddy: SpinLock<Buddy<C>, C, { lockdep::ZONE.0 }>,
 }
 
 /// Usable frames of one region, and the zone that they belong to.
@@ -63,25 +97,48 @@ pub(in crate::frame) struct ZoneRange {
     pub zone: u8,
 }
 
-impl<C: Cpu> Zone<C> {
-    /// A zone without free frames, which is going to manage `managed` frames.
-    pub(in crate::frame) fn new(index: u8, node: NodeId, managed: u64) -> Self {
-        let (buddy, deferred) = (SpinLock::new(Buddy::new(index)), AtomicU64::new(0));
-        let (watermark, huge_zero) = (Watermark::for_frames(managed), CacheAligned(HugeZeroCell::new()));
-        let largest_block = CacheAligned(AtomicU64::new(0));
-        let huge_pool = [const { PoolList::new() }; 2];
-        Self {
-            index,
-            node,
-            managed,
+/// Which zone it is.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::frame) struct ZonePlace {
+    /// Its index among the zones.
+    pub index: u8,
+    /// The node that it has the memory of.
+    pub node: NodeId,
+}
+
+impl<'m, C: Cpu> Zone<'m, C> {
+    /// A zone without free frames, not yet told how many it [manages](Self::manage). Its regions lie in carved
+    /// memory. `home`: which part of the zone each CPU looks at first, of how many;
+    /// asked in order.
+    pub(in crate::frame) fn carve(
+        from: &mut impl Carve<'m>,
+        place: ZonePlace,
+        plan: RegionPlan,
+        nr_cpus: u32,
+        home: impl FnMut(CpuId) -> (usize, usize),
+    ) -> Option<Self> {
+        let watermark = Watermark::for_frames(0);
+        Some(Self {
+            index: place.index,
+            node: place.node,
+            managed: 0,
             watermark,
-            deferred,
-            huge_zero,
+            regions: Regions::carve(from, plan, place.index, nr_cpus, home)?,
+            deferred: AtomicU64::new(0),
+            huge_zero: CacheAligned(HugeZeroCell::new()),
             zero_table: ZeroTableCell::new(),
-            largest_block,
-            huge_pool,
-            buddy,
-        }
+            largest_block: CacheAligned(AtomicU64::new(0)),
+            budget: CacheAligned(Budget::new(watermark)),
+            runs: SpinLock::new(()),
+            huge_pool: [const { PoolList::new() }; 2],
+        })
+    }
+
+    /// Says at start how many frames the zone is going to manage, and so what it keeps back.
+    pub(in crate::frame) fn manage(&mut self, frames: u64) {
+        self.managed = frames;
+        self.watermark = Watermark::for_frames(frames);
+        self.budget = CacheAligned(Budget::new(self.watermark));
     }
 
     /// The node of the zone's memory.
@@ -114,10 +171,15 @@ impl<C: Cpu> Zone<C> {
         self.watermark
     }
 
-    /// Number of free blocks by order, all read at one moment.
+    /// Number of free blocks by order; of each region all read at one moment. Frames on their way back to a region
+    /// are not among them: [`Memory::stats`](crate::frame::Memory::stats) collects those first.
     pub fn free_blocks(&self) -> [u64; ORDERS] {
-        let buddy = self.buddy.lock();
-        core::array::from_fn(|order| buddy.nr_blocks(order))
+        let mut sum = [0; ORDERS];
+        for at in 0..self.regions.len() {
+            let lists = self.regions.region(at).lock();
+            sum.iter_mut().enumerate().for_each(|(order, sum)| *sum += lists.buddy.nr_blocks(order));
+        }
+        sum
     }
 
     /// Frames that are deferred. Zero says that all were freed to the zone before.
@@ -125,90 +187,30 @@ impl<C: Cpu> Zone<C> {
         self.deferred.load(Acquire)
     }
 
-    /// Whether a block of `order` or more was free, or about to be initialised, a moment ago. Takes no lock.
-    /// Relaxed: a hint, after which the caller does without a block or asks for one.
-    pub(in crate::frame) fn may_have_block(&self, order: Order) -> bool {
-        self.largest_block.load(Relaxed) > u64::from(order.0) || self.deferred.load(Relaxed) > 0
-    }
-
-    /// Edits the lists under the lock.
-    fn edit<R>(&self, edit: impl FnOnce(&mut Buddy<C>) -> R) -> R {
-        let mut buddy = self.buddy.lock();
-        let result = edit(&mut buddy);
-        let largest = buddy.largest().map_or(0, |order| u64::from(order.0) + 1);
-        if self.largest_block.load(Relaxed) != largest && !mutant!("zone.largest-block-not-noted") {
-            self.largest_block.store(largest, Relaxed);
-        }
-        result
-    }
-
-    /// Allocates a block, where the watermark allows it.
-    pub(in crate::frame) fn alloc(
-        &self,
-        table: &FrameTable<C>,
-        order: Order,
-        priority: Priority,
-    ) -> Option<(Pfn, Init)> {
-        self.edit(|buddy| {
-            let allowed = self.watermark.allows(self.free_and_deferred(buddy), priority);
-            if allowed < order.frames() { None } else { buddy.alloc(table, order) }
-        })
-    }
-
-    /// Allocates the block of `order`, more than [`Order::MAX`], that starts at `pfn`, if it is free, its
-    /// records are written and the watermark allows it.
-    pub(in crate::frame) fn alloc_run(&self, table: &FrameTable<C>, pfn: Pfn, order: Order) -> Option<Init> {
-        self.edit(|buddy| {
-            let allowed = self.watermark.allows(self.free_and_deferred(buddy), Priority::Normal);
-            if allowed < order.frames() { None } else { buddy.alloc_run(table, pfn, order) }
-        })
-    }
-
-    /// Allocates up to `frames.len()` frames for a CPU's cache, packed. Frames of the reserve are allocated
-    /// one by one, so that the cache does not offer them to requests of lower priority. Returns how many.
-    pub(in crate::frame) fn alloc_batch(
-        &self,
-        table: &FrameTable<C>,
-        frames: &mut [u64],
-        priority: Priority,
-    ) -> usize {
-        self.edit(|buddy| {
-            let free = self.free_and_deferred(buddy);
-            let for_all = self.watermark.allows(free, priority.min(Priority::Normal));
-            let for_this = self.watermark.allows(free, priority).min(1);
-            let most = (frames.len() as u64).min(for_all.max(for_this)) as usize;
-            buddy.alloc_batch(table, &mut frames[..most])
-        })
-    }
-
-    /// Frees a block.
-    pub(in crate::frame) fn free(&self, table: &FrameTable<C>, pfn: Pfn, order: Order, init: Init) {
-        self.edit(|buddy| buddy.free(table, pfn, order, init));
-    }
-
-    /// Frees single frames, packed as in a CPU's cache.
-    pub(in crate::frame) fn free_batch(&self, table: &FrameTable<C>, frames: &[u64]) {
-        self.edit(|buddy| buddy.free_batch(table, frames));
-    }
-
-    /// Frees a range of frames: at start, or of a block that was larger than the largest.
-    pub(in crate::frame) fn free_range(&self, table: &FrameTable<C>, frames: PfnRange, init: Init) {
-        self.edit(|buddy| buddy.free_range(table, frames.start, frames.end, init));
-    }
-
-    /// Notes at start the number of deferred frames.
+    /// Notes at start the number of deferred frames. The watermark counts them: a deferred frame can be free as
+    /// soon as it is needed.
     pub(in crate::frame) fn expect_deferred(&self, frames: u64) {
         self.deferred.store(self.deferred.load(Relaxed) + frames, Relaxed);
+        if !mutant!("zone.deferred-not-counted") {
+            self.budget.add(frames);
+        }
     }
 
     /// Whether frames of the zone are deferred, and `priority` may have 2^order frames once they are free.
     /// Called *before* a search: frames that arrive in between are found by the next search.
-    pub(in crate::frame) fn may_initialise(&self, order: Order, priority: Priority) -> bool {
-        let deferred = self.deferred();
-        let free = || deferred + self.buddy.lock().free_frames();
-        deferred > 0
-            && priority > Priority::NoWait
-            && self.watermark.allows(free(), priority) >= order.frames()
+    pub(in crate::frame) fn may_initialise(
+        &self,
+        table: &FrameTable<'_, C>,
+        order: Order,
+        priority: Priority,
+    ) -> bool {
+        self.deferred() > 0 && priority > Priority::NoWait && self.is_allowed(table, order.frames(), priority)
+    }
+
+    /// The regions that this CPU takes frames from next, as ranges: its own, and those after its home. None
+    /// where the zone is one region.
+    pub(in crate::frame) fn near_parts(&self) -> impl Iterator<Item = PfnRange> {
+        self.regions.near().map(|at| self.regions.frames_of(at))
     }
 
     /// An empty list of blocks for this zone.
@@ -216,28 +218,32 @@ impl<C: Cpu> Zone<C> {
         BlockList::new(self.index)
     }
 
-    /// Frees blocks that were deferred.
-    pub(in crate::frame) fn free_deferred(&self, table: &FrameTable<C>, blocks: BlockList) {
-        let counts_first = mutant!("zone.counted-before-freed");
-        if counts_first {
-            self.deferred.fetch_sub(blocks.frames(), Release);
-        }
-        self.edit(|buddy| buddy.splice(table, &blocks));
-        if !counts_first {
-            self.deferred.fetch_sub(blocks.frames(), Release);
-        }
+    /// Whether the zone is one region.
+    #[inline]
+    pub(in crate::frame) fn is_one_region(&self) -> bool {
+        self.regions.is_one()
     }
 
-    /// The frames that the watermark counts: a deferred frame can be free as soon as it is needed.
-    fn free_and_deferred(&self, buddy: &Buddy<C>) -> u64 {
-        if mutant!("zone.deferred-not-counted") {
-            return buddy.free_frames();
-        }
-        buddy.free_frames() + self.deferred.load(Relaxed)
+    /// Calls `inspect` with the lists of each region, under its lock, and a test for the frames that are its.
+    pub(in crate::frame) fn inspect<R>(
+        &self,
+        mut inspect: impl FnMut(&Buddy<C>, &dyn Fn(Pfn) -> bool) -> R,
+    ) -> impl Iterator<Item = R> {
+        let all = 0..self.regions.len();
+        all.map(move |at| inspect(&self.regions.region(at).lock().buddy, &|pfn| self.regions.of(pfn) == at))
     }
 
-    /// Calls `inspect` with the lists, under the lock.
-    pub(in crate::frame) fn inspect<R>(&self, inspect: impl FnOnce(&Buddy<C>) -> R) -> R {
-        inspect(&self.buddy.lock())
+    /// Where the parts lie that CPUs share, each with its name, smaller parts after larger ones, for observers.
+    pub(crate) fn each_part(&self, mut visit: impl FnMut(&'static str, core::ops::Range<usize>)) {
+        let start = (&raw const *self).addr();
+        visit("a zone: its budget and hints", start..start + size_of::<Self>());
+        self.regions.each_part(visit);
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "../tests/loom_zone.rs"]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/zone.rs"]
+mod tests;

@@ -96,6 +96,7 @@ impl<M: Machine> Vm<'_, M> {
         visit("a CPU's count of numbers", self.numbers.extent());
         visit("a CPU's flush requests", self.shootdown.extent());
         visit("a CPU's cache of frames", self.memory.extent_of_caches());
+        self.memory.zones().iter().for_each(|zone| zone.each_part(&mut visit));
     }
 }
 

@@ -114,8 +114,13 @@ impl<M: Machine> Memory<'_, M> {
     /// Claims up to `most` blocks of a range in a section, writes their records, and frees the blocks to
     /// their zone. Returns how many; 0 where all are claimed.
     fn initialise_blocks(&self, range: &DeferredRange<M::Cpu>, section: u64, most: u32) -> u32 {
+        self.initialise_part(range, range.frames, section, most)
+    }
+
+    /// As [`initialise_blocks`](Self::initialise_blocks), of a part of the range.
+    fn initialise_part(&self, range: &DeferredRange<M::Cpu>, part: PfnRange, section: u64, most: u32) -> u32 {
         let _preempt_off = PreemptGuard::<M::Cpu>::new();
-        let claimed = self.deferred.claims.claim(section, range.frames, most);
+        let claimed = self.deferred.claims.claim(section, part, most);
         if let Some(claimed) = claimed {
             if mutant!("deferred.written-noted-early") {
                 self.deferred.claims.note_written(claimed);
@@ -164,8 +169,14 @@ impl<M: Machine> Memory<'_, M> {
         let mut blocks = zone.block_list();
         for frames in claimed.ranges() {
             let heads = (frames.start.0..frames.end.0).step_by(Order::MAX.frames() as usize);
-            heads.for_each(|pfn| blocks.push(&self.table, Pfn(pfn), init));
+            for pfn in heads.map(Pfn) {
+                if blocks.last().is_some_and(|last| !zone.are_of_one_region(last, pfn)) {
+                    zone.free_deferred(&self.table, &blocks);
+                    blocks = zone.block_list();
+                }
+                blocks.push(&self.table, pfn, init);
+            }
         }
-        zone.free_deferred(&self.table, blocks);
+        zone.free_deferred(&self.table, &blocks);
     }
 }

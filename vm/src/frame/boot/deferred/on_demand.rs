@@ -4,7 +4,7 @@ use super::DeferredRange;
 use super::claims::sections_of;
 use crate::frame::{Memory, Priority, Zone};
 use crate::machine::Machine;
-use crate::units::Order;
+use crate::units::{Order, PfnRange};
 
 /// Blocks that an allocation claims at once: 64 KiB of records, 8 MiB of memory.
 const BLOCKS_ON_DEMAND: u32 = 2;
@@ -16,17 +16,35 @@ impl<M: Machine> Memory<'_, M> {
     #[cold]
     pub(in crate::frame) fn initialise_on_demand(
         &self,
-        zone: &Zone<M::Cpu>,
+        zone: &Zone<'_, M::Cpu>,
         order: Order,
         priority: Priority,
     ) -> bool {
-        if !zone.may_initialise(order, priority) {
+        if !zone.may_initialise(&self.table, order, priority) {
             return false;
         }
-        let of_zone = |range: &&DeferredRange<M::Cpu>| {
+        zone.near_parts().any(|part| self.initialise_in(zone, part)) || self.initialise_anywhere(zone)
+    }
+
+    /// The ranges of a zone that become free memory.
+    fn usable_ranges(&self, zone: &Zone<'_, M::Cpu>) -> impl Iterator<Item = &DeferredRange<M::Cpu>> {
+        let of_zone = move |range: &&DeferredRange<M::Cpu>| {
             range.usable.is_some() && core::ptr::eq(&self.zones[range.zone as usize], zone)
         };
-        self.deferred.ranges.iter().filter(of_zone).any(|range| {
+        self.deferred.ranges.iter().filter(of_zone)
+    }
+
+    /// Initialises blocks of a part of the zone: of the regions near this CPU, so that two CPUs that need
+    /// memory do not get it from one region.
+    fn initialise_in(&self, zone: &Zone<'_, M::Cpu>, part: PfnRange) -> bool {
+        self.usable_ranges(zone).filter(|range| range.frames.overlaps(part)).any(|range| {
+            let part = range.frames.intersect(part);
+            sections_of(part).any(|section| self.initialise_part(range, part, section, BLOCKS_ON_DEMAND) > 0)
+        })
+    }
+
+    fn initialise_anywhere(&self, zone: &Zone<'_, M::Cpu>) -> bool {
+        self.usable_ranges(zone).any(|range| {
             let sections = range.next()..sections_of(range.frames).end;
             sections.into_iter().any(|section| {
                 let initialised = self.initialise_blocks(range, section, BLOCKS_ON_DEMAND) > 0;
