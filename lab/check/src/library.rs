@@ -101,6 +101,8 @@ impl<F: Format> System for Library<F> {
             let driver = Driver { machine: &self.machine, space: &space };
             let run = Run { driver, setting: &self.setting };
             let answers = calls.iter().map(|call| driver.call_with_file(call, &file)).collect();
+            // What is mapped of it stays; an index that no mapping shows is no space's.
+            drop(file);
             QuiescentSystem { machine: &self.machine, vm: &vm, spaces: &[&space], path: self.path }
                 .must_hold();
             let map = run.map();
