@@ -54,7 +54,7 @@ pub const WORKLOADS: &[Named] = &[
     },
     Named {
         name: "zone_faults",
-        about: "as page_fault1, with more pages than caches hold: frames come from the zone and go back to it",
+        about: "as page_fault1, with more pages than caches hold: frames come from the zone and go back",
         operations: "faults",
         kind: Kind::Touch(Touch { apart: 2 * TABLE, pages: 10 * PAGES, frames: Frames::ThroughTheZone }),
     },

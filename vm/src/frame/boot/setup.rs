@@ -193,7 +193,8 @@ fn carve_zones<'m, M: Machine>(
     let slots = carve_slice::<Zone<'m, M::Cpu>>(&mut allocator, nodes.len)?;
     let zones = fill_some(slots, |push| {
         for (at, (&node, plan)) in nodes.nodes[..nodes.len].iter().zip(plans).enumerate() {
-            // CPUs near the zone begin one after the other, each after as large a part of it; so do the others.
+            // CPUs near the zone begin one after the other, each after as large a part of it; so do the
+            // others.
             let (mut seen, cpus_near) = (0, near(at));
             let home = |cpu: CpuId| {
                 let is_near = distances.local_zones[cpu.index()] as usize == at;

@@ -1,4 +1,4 @@
-//! What may be taken of a zone, and who counts it.
+//! What may be taken of a zone, and where it is counted.
 
 use super::*;
 
@@ -41,7 +41,7 @@ fn regions_get_credit_where_there_is_plenty_and_leave_the_high_mark() {
     assert!(budget.may_allow(1 << 40, Priority::NoWait), "only the regions know");
     assert_eq!(budget.assign(1 << 40), PLENTY + 1 - 5 - MARK.high);
     assert_eq!(budget.assign(1), 0);
-    assert_eq!(budget.take(1, 1, Priority::Normal), 0, "less than the high mark is left to who counts here");
+    assert_eq!(budget.take(1, 1, Priority::Normal), 0, "the high mark is left");
     budget.be_exact();
     assert_eq!(budget.take(1, 1 << 40, Priority::Normal), MARK.high - MARK.min);
     budget.add_back(PLENTY);

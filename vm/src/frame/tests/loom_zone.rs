@@ -8,8 +8,8 @@ use crate::units::PAGE_SIZE;
 
 type TestMemory = Memory<'static, TestMachine>;
 
-/// Runs `test` with a memory of three CPUs and three blocks of the largest order, in as many regions. The last
-/// one holds the records.
+/// Runs `test` with a memory of three CPUs and three blocks of the largest order, in as many regions. The
+/// last one holds the records.
 fn with_memory(test: impl FnOnce(&'static TestMemory)) {
     with_leaked(TestMachine::with_cpus(3 * Order::MAX.frames(), 3), |machine| {
         let region = Region {
@@ -109,7 +109,7 @@ fn loom_what_was_given_back_is_hinted_at_or_collected() {
             other.join().unwrap();
             let has_many = zone(memory).regions.region(at).returned.has_many_racy();
             let says_so = zone(memory).regions.hint(at).unwrap().get().has_returned();
-            assert!(says_so || !has_many, "what was given back is found by who asks all regions only");
+            assert!(says_so || !has_many, "what was given back is found by a search of all regions only");
             assert_whole(memory, before);
         });
     });

@@ -299,8 +299,8 @@ fn a_failure_of_any_boot_allocation_is_an_error_and_no_more() {
             }
             failed += 1;
         }
-        // Slots, three extents with a table each, caches, distances, local zones, ranges, zones, the regions of
-        // each, hints and what CPUs reserve of the first; bits and deferred ranges.
+        // Slots, three extents with a table each, caches, distances, local zones, ranges, zones, the regions
+        // of each, hints and what CPUs reserve of the first; bits and deferred ranges.
         assert_eq!(failed, if init == RecordInit::Eager { 17 } else { 19 });
     }
 }

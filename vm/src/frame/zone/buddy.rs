@@ -5,9 +5,9 @@
 //! addresses ascend; freeing merges with the buddy while that is a free block of the same order and zone.
 //! Only the records of heads are touched, so a block of 4 MiB costs what a frame costs.
 //!
-//! Everything here runs under the region's lock. Only there does a record of the region become, or cease to be,
-//! `Free`; so the state of a buddy outside the lists may change meanwhile, but never to or from a state that a
-//! merge looks for. No merge leaves the region.
+//! Everything here runs under the region's lock. Only there does a record of the region become, or cease to
+//! be, `Free`; so the state of a buddy outside the lists may change meanwhile, but never to or from a state
+//! that a merge looks for. No merge leaves the region.
 
 use super::BlockList;
 use crate::frame::percpu::{pack, unpack};
@@ -75,8 +75,8 @@ impl<C: Cpu> Buddy<C> {
         (least.0..=most.0).map(Order).find(|order| self.head(order.0 as usize).is_some())
     }
 
-    /// Allocates the first block of order `found`, and frees all but its first part of `order`. The head's record
-    /// is `Reserved`.
+    /// Allocates the first block of order `found`, and frees all but its first part of `order`. The head's
+    /// record is `Reserved`.
     pub fn split(&mut self, table: &FrameTable<C>, mut found: Order, order: Order) -> Option<(Pfn, Init)> {
         let pfn = self.head(found.0 as usize)?;
         let init = self.unlink(table, pfn, found);
@@ -87,8 +87,8 @@ impl<C: Cpu> Buddy<C> {
         Some((pfn, init))
     }
 
-    /// Allocates a range of whole blocks of [`Order::MAX`], if all of them are free. The records of their heads
-    /// were written. `None`, and no change, where one is not.
+    /// Allocates a range of whole blocks of [`Order::MAX`], if all of them are free. The records of their
+    /// heads were written. `None`, and no change, where one is not.
     pub fn alloc_run(&mut self, table: &FrameTable<C>, run: PfnRange) -> Option<Init> {
         if !are_free(table, self.zone, run) {
             return None;

@@ -24,8 +24,8 @@ impl<C: Cpu> Zone<'_, C> {
         });
     }
 
-    /// Frees single frames, packed as in a CPU's cache, whose records say that they are cached. Those of a region
-    /// that follow each other are freed together.
+    /// Frees single frames, packed as in a CPU's cache, whose records say that they are cached. Those of a
+    /// region that follow each other are freed together.
     pub(in crate::frame) fn free_batch(&self, table: &FrameTable<'_, C>, frames: &[u64]) {
         if self.regions.is_one() {
             return self.edit(table, 0, |lists| {
@@ -141,8 +141,8 @@ impl<C: Cpu> Zone<'_, C> {
         self.earn(lists, frames);
     }
 
-    /// Notes the order of the largest free block. Of one region it is exact; of several it is what one of them
-    /// has, or had when all were asked last.
+    /// Notes the order of the largest free block. Of one region it is exact; of several it is what one of
+    /// them has, or had when all were asked last.
     #[inline]
     fn note_largest(&self, lists: &Lists<C>) {
         let noted = self.largest_block.load(Relaxed);

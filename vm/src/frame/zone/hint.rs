@@ -25,8 +25,8 @@ const WHOLE: u32 = 1 << 3;
 const SOME: u32 = 1 << 4;
 /// What the holder of the region's lock writes.
 const CONTENTS: u32 = FRAGMENTS | HUGE | WHOLE | SOME;
-/// Many frames were given back without the lock. Cleared before they are collected, and set after the push that
-/// made them many: where it is clear and there are many, the CPU that pushed is about to set it.
+/// Many frames were given back without the lock. Cleared before they are collected, and set after the push
+/// that made them many: where it is clear and there are many, the CPU that pushed is about to set it.
 const RETURNED: u32 = 1 << 5;
 /// A CPU has reserved the region.
 const RESERVED: u32 = 1 << 6;

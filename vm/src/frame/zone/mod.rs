@@ -11,9 +11,9 @@
 //!         CPU 0          CPU 1              CPU 2: frees a frame of CPU 1's region
 //! ```
 //!
-//! A CPU takes frames from a region that it has reserved, and frees to it, under a lock that is its own most of
-//! the time. Frames of other regions go back without their lock. What a CPU knows of other regions are hints;
-//! they decide nothing, as who finds no frame asks all regions.
+//! A CPU takes frames from a region that it has reserved, and frees to it, under a lock that is its own most
+//! of the time. Frames of other regions go back without their lock. What a CPU knows of other regions are
+//! hints; they decide nothing, as a CPU that finds no frame asks all regions.
 //!
 //! | file | holds |
 //! |---|---|
@@ -33,8 +33,8 @@
 //! | `Zone::runs` | `lockdep::ZONE_RUN` | the right to take a run of several regions, or to ask all of them |
 //! | a region's `lists` | `lockdep::ZONE` | the lists, and every record there that is `Free` or becomes so |
 //!
-//! That of a region is held for one block, or one batch of frames, at a time; its holder waits for nothing. No
-//! CPU holds two of them. docs/design/frames.md has the details.
+//! That of a region is held for one block, or one batch of frames, at a time; its holder waits for nothing.
+//! No CPU holds two of them. docs/design/frames.md has the details.
 
 mod block_list;
 mod buddy;
@@ -107,9 +107,8 @@ pub(in crate::frame) struct ZonePlace {
 }
 
 impl<'m, C: Cpu> Zone<'m, C> {
-    /// A zone without free frames, not yet told how many it [manages](Self::manage). Its regions lie in carved
-    /// memory. `home`: which part of the zone each CPU looks at first, of how many;
-    /// asked in order.
+    /// A zone without free frames, not yet told how many it [manages](Self::manage). Its regions lie in
+    /// carved memory. `home`: which part of the zone each CPU looks at first, of how many; asked in order.
     pub(in crate::frame) fn carve(
         from: &mut impl Carve<'m>,
         place: ZonePlace,
@@ -171,8 +170,8 @@ impl<'m, C: Cpu> Zone<'m, C> {
         self.watermark
     }
 
-    /// Number of free blocks by order; of each region all read at one moment. Frames on their way back to a region
-    /// are not among them: [`Memory::stats`](crate::frame::Memory::stats) collects those first.
+    /// Number of free blocks by order; of each region all read at one moment. Frames on their way back to a
+    /// region are not among them: [`Memory::stats`](crate::frame::Memory::stats) collects those first.
     pub fn free_blocks(&self) -> [u64; ORDERS] {
         let mut sum = [0; ORDERS];
         for at in 0..self.regions.len() {
@@ -187,8 +186,8 @@ impl<'m, C: Cpu> Zone<'m, C> {
         self.deferred.load(Acquire)
     }
 
-    /// Notes at start the number of deferred frames. The watermark counts them: a deferred frame can be free as
-    /// soon as it is needed.
+    /// Notes at start the number of deferred frames. The watermark counts them: a deferred frame can be free
+    /// as soon as it is needed.
     pub(in crate::frame) fn expect_deferred(&self, frames: u64) {
         self.deferred.store(self.deferred.load(Relaxed) + frames, Relaxed);
         if !mutant!("zone.deferred-not-counted") {
@@ -233,7 +232,8 @@ impl<'m, C: Cpu> Zone<'m, C> {
         all.map(move |at| inspect(&self.regions.region(at).lock().buddy, &|pfn| self.regions.of(pfn) == at))
     }
 
-    /// Where the parts lie that CPUs share, each with its name, smaller parts after larger ones, for observers.
+    /// Where the parts lie that CPUs share, each with its name, smaller parts after larger ones, for
+    /// observers.
     pub(crate) fn each_part(&self, mut visit: impl FnMut(&'static str, core::ops::Range<usize>)) {
         let start = (&raw const *self).addr();
         visit("a zone: its budget and hints", start..start + size_of::<Self>());

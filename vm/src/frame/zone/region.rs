@@ -97,8 +97,8 @@ impl RegionPlan {
 }
 
 impl<'m, C: Cpu> Regions<'m, C> {
-    /// Regions without free frames, of the zone of this index. `home`: which part of the zone each CPU looks at
-    /// first, of how many; asked in order.
+    /// Regions without free frames, of the zone of this index. `home`: which part of the zone each CPU looks
+    /// at first, of how many; asked in order.
     pub fn carve(
         from: &mut impl Carve<'m>,
         plan: RegionPlan,
@@ -208,8 +208,8 @@ impl<'m, C: Cpu> Regions<'m, C> {
         first.chain(self.from(home).filter(move |at| may(at) && is_reserved(at)))
     }
 
-    /// The best region that no CPU has reserved: of this CPU's part, or else of the first that follow and have
-    /// one.
+    /// The best region that no CPU has reserved: of this CPU's part, or else of the first that follow and
+    /// have one.
     pub fn choose(&self, purpose: Purpose, own: &OwnRegions<C>) -> Option<usize> {
         let mut best: Option<(u32, usize)> = None;
         for (turn, at) in self.from(own.home).enumerate() {

@@ -14,13 +14,13 @@ use core::fmt;
 
 /// Runs of frames that were given back.
 pub(super) struct Returned<C: Cpu> {
-    /// A [`Top`]; 0 for none. A push releases the records that it wrote, and what empties the list acquires them.
-    /// Pushes are read-modify-writes, so that the records of all runs come with the last push.
+    /// A [`Top`]; 0 for none. A push releases the records that it wrote, and what empties the list acquires
+    /// them. Pushes are read-modify-writes, so that the records of all runs come with the last push.
     top: AtomicU64<C>,
 }
 
-/// The first frame of the run pushed last, plus one (bits 0..41), how many runs there are (41..48), and how many
-/// frames, or [`MOST_COUNTED`] (48..64).
+/// The first frame of the run pushed last, plus one (bits 0..41), how many runs there are (41..48), and how
+/// many frames, or [`MOST_COUNTED`] (48..64).
 #[derive(Clone, Copy)]
 struct Top(u64);
 

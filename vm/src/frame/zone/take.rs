@@ -95,7 +95,7 @@ impl<C: Cpu> Zone<'_, C> {
 
     /// Allocates the block of `order`, more than [`Order::MAX`], that starts at `pfn`, if it is free, its
     /// records are written and the watermark allows it. Its regions give their parts one after the other;
-    /// who looks for the last frames waits for that.
+    /// a search for the last frames waits for that.
     pub(in crate::frame) fn alloc_run(
         &self,
         table: &FrameTable<'_, C>,
@@ -305,7 +305,8 @@ impl<C: Cpu> Zone<'_, C> {
         Ok(found)
     }
 
-    /// After all regions that might have a block of this order had none: no fault asks for one until there is.
+    /// After all regions that might have a block of this order had none: no fault asks for one until there
+    /// is.
     fn note_lack(&self, order: Order, refusal: Refusal) {
         let (largest, lack) = (self.largest_block.load(Relaxed), u64::from(order.0));
         if refusal == Refusal::Block && largest > lack && !self.regions.is_one() {
