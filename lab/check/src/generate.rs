@@ -111,8 +111,8 @@ pub fn file_sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
     with_file.filter(|call| setting.admits(call)).collect()
 }
 
-/// Whether a mapping at a fixed place may be one of the file instead: of the kinds shared and private, with no
-/// rights and flags that mean something else there.
+/// Whether a mapping at a fixed place may be one of the file instead: of the kinds shared and private, with
+/// no rights and flags that mean something else there.
 fn may_be_of_file(prot: Prot, flags: MapFlags) -> bool {
     let kinds = MapFlags::SHARED | MapFlags::PRIVATE;
     let manner = MapFlags::FIXED | MapFlags::FIXED_NOREPLACE | MapFlags::LOW;
