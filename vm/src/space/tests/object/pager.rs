@@ -8,11 +8,14 @@ use std::string::String;
 use std::sync::Mutex;
 use std::vec::Vec;
 
+/// The bytes of a page, or what is said of it.
+type Stored = Result<Vec<u8>, PageAnswer>;
+
 /// Objects in memory: the pages of each, by its key. What a page lacks is said when it is asked for.
 #[derive(Default)]
 pub(super) struct InMemory {
     /// The bytes at the start of each page, or the answer.
-    pages: Mutex<BTreeMap<(PagerKey, u64), Result<Vec<u8>, PageAnswer>>>,
+    pages: Mutex<BTreeMap<(PagerKey, u64), Stored>>,
     /// What was asked.
     asked: Mutex<Vec<(PagerKey, u64)>>,
 }
