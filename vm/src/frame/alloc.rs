@@ -12,7 +12,7 @@
 
 use super::parts::PART;
 use super::percpu::{BatchKind, CachedFrame, CpuCache, FrameStack, MAX_BATCH, unpack};
-use super::zone::Search;
+use super::zone::ZoneSearch;
 use super::{
     AllocRequest, Base, Folio, Frame, FramePlacement, FrameState, Init, Memory, Priority, TableFrame,
 };
@@ -136,7 +136,8 @@ impl<M: Machine> Memory<'_, M> {
         if order == Order::BASE || order > Order::MAX || self.mishap.strikes() {
             return None;
         }
-        let from = |zone: &Zone<'_, M::Cpu>| zone.alloc(&self.table, order, Priority::Normal, Search::Hinted);
+        let from =
+            |zone: &Zone<'_, M::Cpu>| zone.alloc(&self.table, order, Priority::Normal, ZoneSearch::Hinted);
         self.search_once(placement, order, Priority::Normal, from)
     }
 
@@ -253,13 +254,13 @@ impl<M: Machine> Memory<'_, M> {
         placement: FramePlacement,
         order: Order,
         priority: Priority,
-        mut from: impl FnMut(&Zone<'_, M::Cpu>, Search) -> Option<CachedFrame>,
+        mut from: impl FnMut(&Zone<'_, M::Cpu>, ZoneSearch) -> Option<CachedFrame>,
     ) -> Option<CachedFrame> {
         loop {
             let may_initialise =
                 self.zones_from(placement).any(|zone| zone.may_initialise(&self.table, order, priority));
             if let Some(found) =
-                self.search_once(placement, order, priority, |zone| from(zone, Search::Hinted))
+                self.search_once(placement, order, priority, |zone| from(zone, ZoneSearch::Hinted))
             {
                 return Some(found);
             }
@@ -268,7 +269,7 @@ impl<M: Machine> Memory<'_, M> {
             }
             M::Cpu::relax();
         }
-        let mut search = || self.zones_from(placement).find_map(|zone| from(zone, Search::Every));
+        let mut search = || self.zones_from(placement).find_map(|zone| from(zone, ZoneSearch::Every));
         if priority == Priority::NoWait {
             return None;
         }

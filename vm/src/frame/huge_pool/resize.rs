@@ -1,7 +1,7 @@
 //! How many huge pages the reserved pool has: taken from the zones, and given back.
 
 use super::{PoolCounts, index_of};
-use crate::frame::zone::Search;
+use crate::frame::zone::ZoneSearch;
 use crate::frame::{FrameState, Init, Memory, Priority, Zone};
 use crate::machine::Machine;
 use crate::units::{Order, PageSize, Pfn};
@@ -109,7 +109,7 @@ impl<M: Machine> Memory<'_, M> {
 
     fn take_one(&self, zone: &Zone<'_, M::Cpu>, order: Order) -> Option<(Pfn, Init)> {
         loop {
-            let found = zone.alloc(&self.table, order, Priority::Normal, Search::Hinted);
+            let found = zone.alloc(&self.table, order, Priority::Normal, ZoneSearch::Hinted);
             if found.is_some() || !self.initialise_on_demand(zone, order, Priority::Normal) {
                 return found;
             }

@@ -90,7 +90,7 @@ fn loom_what_was_given_back_is_hinted_at_or_collected() {
         with_memory(|memory| {
             with_credit(memory);
             let before = free(memory);
-            let block = || zone(memory).alloc(&memory.table, Order(7), Priority::Reserve, Search::Hinted);
+            let block = || zone(memory).alloc(&memory.table, Order(7), Priority::Reserve, ZoneSearch::Hinted);
             let [a, b] = [(); 2].map(|()| {
                 let start = block().unwrap().0;
                 memory.table.meta(start).unwrap().set_state(FrameState::cached(Init::Dirty));
@@ -160,7 +160,7 @@ fn loom_a_run_against_a_cpu_that_takes_the_last_block() {
             let other = thread::spawn(move || {
                 TestCpu::become_cpu(1);
                 zone(memory)
-                    .alloc(&memory.table, Order::MAX, Priority::Reserve, Search::Every)
+                    .alloc(&memory.table, Order::MAX, Priority::Reserve, ZoneSearch::Every)
                     .map(|(pfn, _)| pfn)
             });
             let whole = zone(memory).take_run(&memory.table, run);
@@ -181,7 +181,8 @@ fn loom_the_last_frame_is_found_while_another_cpu_frees_it() {
     run_model(2, || {
         with_memory(|memory| {
             let [a] = take(memory);
-            let search = |order| zone(memory).alloc(&memory.table, order, Priority::Reserve, Search::Every);
+            let search =
+                |order| zone(memory).alloc(&memory.table, order, Priority::Reserve, ZoneSearch::Every);
             let largest = || (0..=Order::MAX.0).rev().map(Order).find_map(search);
             while largest().is_some() {}
             with_credit(memory);

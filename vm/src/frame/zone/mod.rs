@@ -51,7 +51,7 @@ pub(in crate::frame) use block_list::BlockList;
 pub(in crate::frame) use buddy::{Buddy, ORDERS, are_scattered};
 pub(in crate::frame) use distance::{DistanceList, nearest_zone, sort_by_distance};
 pub(in crate::frame) use region::RegionPlan;
-pub(in crate::frame) use take::Search;
+pub(in crate::frame) use take::ZoneSearch;
 pub use watermark::Watermark;
 
 use crate::frame::huge_pool::PoolList;

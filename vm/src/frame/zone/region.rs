@@ -26,7 +26,7 @@ pub(in crate::frame) struct RegionPlan {
 #[derive(Debug)]
 pub(super) struct Regions<'m, C: Cpu> {
     plan: RegionPlan,
-    regions: &'m [Region<C>],
+    regions: &'m [ZoneRegion<C>],
     hints: &'m [Hint<C>],
     own: PerCpu<'m, OwnRegions<C>, C>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Regions<'m, C: Cpu> {
 /// A region, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Region<C: Cpu> {
+pub(super) struct ZoneRegion<C: Cpu> {
     lists: SpinLock<Lists<C>, C, { lockdep::ZONE.0 }>,
     /// Other CPUs write it, without the lock.
     pub returned: CacheAligned<Returned<C>>,
@@ -106,7 +106,7 @@ impl<'m, C: Cpu> Regions<'m, C> {
         nr_cpus: u32,
         mut home: impl FnMut(CpuId) -> (usize, usize),
     ) -> Option<Self> {
-        let regions = fill(carve_slice(from, plan.len)?, |_| Region::new(zone));
+        let regions = fill(carve_slice(from, plan.len)?, |_| ZoneRegion::new(zone));
         let (hints, own) = match plan.len {
             1 => (&[][..], PerCpu::none()),
             len => {
@@ -153,7 +153,7 @@ impl<'m, C: Cpu> Regions<'m, C> {
 
     /// The region of this number.
     #[inline]
-    pub fn region(&self, at: usize) -> &Region<C> {
+    pub fn region(&self, at: usize) -> &ZoneRegion<C> {
         &self.regions[at]
     }
 
@@ -234,7 +234,11 @@ impl<'m, C: Cpu> Regions<'m, C> {
     pub fn each_part(&self, mut visit: impl FnMut(&'static str, core::ops::Range<usize>)) {
         let mut part = |name, start: usize, bytes: usize| visit(name, start..start + bytes);
         for region in self.regions {
-            part("a region's free lists and their lock", (&raw const *region).addr(), size_of::<Region<C>>());
+            part(
+                "a region's free lists and their lock",
+                (&raw const *region).addr(),
+                size_of::<ZoneRegion<C>>(),
+            );
             let returned = &region.returned;
             part("frames that go back to a region", (&raw const *returned).addr(), size_of_val(returned));
         }
@@ -244,7 +248,7 @@ impl<'m, C: Cpu> Regions<'m, C> {
     }
 }
 
-impl<C: Cpu> Region<C> {
+impl<C: Cpu> ZoneRegion<C> {
     fn new(zone: u8) -> Self {
         let lists = Lists { buddy: Buddy::new(zone), credit: Plain::new(0) };
         Self { lists: SpinLock::new(lists), returned: CacheAligned(Returned::new()) }

@@ -21,7 +21,7 @@ use crate::units::{Order, Pfn, PfnRange};
 
 /// Which regions are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::frame) enum Search {
+pub(in crate::frame) enum ZoneSearch {
     /// Those that may have what is wanted, by their hints.
     Hinted,
     /// All of them, for the last frames.
@@ -56,7 +56,7 @@ impl<C: Cpu> Zone<'_, C> {
         table: &FrameTable<'_, C>,
         order: Order,
         priority: Priority,
-        search: Search,
+        search: ZoneSearch,
     ) -> Option<(Pfn, Init)> {
         let purpose = if order < Order::HUGE { Purpose::Frames } else { Purpose::Blocks };
         let wanted = Wanted { purpose, least: order.frames(), priority };
@@ -90,7 +90,7 @@ impl<C: Cpu> Zone<'_, C> {
                 most => Ok(lists.buddy.alloc_batch(table, &mut frames[..most as usize])),
             }
         };
-        self.ask(table, wanted, Search::Hinted, from).unwrap_or(0)
+        self.ask(table, wanted, ZoneSearch::Hinted, from).unwrap_or(0)
     }
 
     /// Allocates the block of `order`, more than [`Order::MAX`], that starts at `pfn`, if it is free, its
@@ -209,10 +209,10 @@ impl<C: Cpu> Zone<'_, C> {
         &self,
         table: &FrameTable<'_, C>,
         wanted: Wanted,
-        search: Search,
+        search: ZoneSearch,
         mut from: impl FnMut(&mut Lists<C>) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
-        if search == Search::Every && !mutant!("zone.last-search-trusts-hints") {
+        if search == ZoneSearch::Every && !mutant!("zone.last-search-trusts-hints") {
             return self.ask_every(table, from);
         }
         if !self.regions.is_one() && !self.budget.may_allow(wanted.least, wanted.priority) {
