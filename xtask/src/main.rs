@@ -12,6 +12,7 @@
 //! | `soak` | long runs: fuzzing, sequences, pairs, mutations |
 //! | `sweep` | small programs after public bug reports: on Linux, in the kernel, recorded and replayed |
 //! | `valgrind` | the library's unit tests under valgrind |
+//! | `new_kind` | a backing and a kind of marker that nothing lists, by a patch of few files |
 //! | `size` | files that have grown too long |
 //! | `width` | lines that have grown too wide |
 //! | `words` | replaced names of types, names declared twice, comments that name persons |
@@ -28,6 +29,7 @@ mod boots;
 mod layers;
 mod lines;
 mod mutate;
+mod new_kind;
 mod readme;
 mod runner;
 mod size;
@@ -61,6 +63,8 @@ usage: cargo xtask CHORE
   sweep    run the small programs of docs/results/sweep.md on Linux and in the kernel, record and replay
            them: first, second, or names
   valgrind run the library's unit tests under valgrind, where it is installed: all, or those named
+  new-kind apply checks/new-kind/new-kind.patch, which adds a kind of memory and of marker, to a copy of
+           the library, and run its tests; fail where it changes a file that its list does not have
   size     warn of files over 400 lines
   width    fail where a line has more than 110 columns, or one of a document more than 120
   words    fail where a type has a name that was replaced, two types of the library have one name, or a
@@ -83,6 +87,7 @@ fn main() -> ExitCode {
         ["soak", ref rest @ ..] => soak::run(&root(), rest),
         ["sweep", ref rest @ ..] => sweep::run(&root(), rest),
         ["valgrind", ref rest @ ..] => valgrind::run(&root(), rest),
+        ["new-kind"] => new_kind::check_and_print(&root()),
         ["size"] => size::check_and_print(&root()),
         ["width"] => width::check_and_print(&root()),
         ["words"] => words::check_and_print(&root()),

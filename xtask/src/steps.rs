@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test` and `cargo xtask ci`, each lane's in order.
 
 use crate::runner::{Action, Lane, Step};
-use crate::{boots, layers, size, width, words};
+use crate::{boots, layers, new_kind, size, width, words};
 use std::process::Command;
 
 /// Every test there is.
@@ -9,6 +9,7 @@ pub fn test() -> Vec<fn() -> Step> {
     vec![
         layering,
         library_tests,
+        another_kind,
         workspace_tests,
         models,
         hostile_calls,
@@ -102,6 +103,11 @@ fn library_tests() -> Step {
     let mut test = cargo(&["test", "--quiet", "--package", "interleaf", "--features", "mutants"]);
     test.args(["--profile", "unit", "--no-fail-fast"]);
     first("tests of the library", Action::Command(test))
+}
+
+/// The library's tests of a kind of memory that is not in it: a patch brings it in.
+fn another_kind() -> Step {
+    first("a new kind of memory comes in by few files", Action::Chore(new_kind::check_and_print))
 }
 
 /// The tests of the lab and of what checks the library, on the library as its users build it.

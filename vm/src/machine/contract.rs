@@ -1,6 +1,6 @@
 //! The contract of the platform: memory, MMU and interrupts.
 
-use super::{Cpu, Format, RootTable, word_copy};
+use super::{Cpu, FlushRange, Format, RootTable, word_copy};
 use crate::units::{
     CpuId, CpuMask, Level, NodeId, Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PfnRange, PhysAddr, Vpn, VpnRange,
 };
@@ -236,6 +236,17 @@ pub unsafe trait Machine: Sync + Sized {
     /// pages.
     fn flush_all(&self) {
         self.flush_range(VpnRange::new(Vpn(0), Vpn(u64::MAX >> PAGE_SHIFT)));
+    }
+    /// Hears of each flush of the translations of a space, which it knows by its number: after entries have
+    /// changed, before what they mapped is free, and before the call that changed them returns. A platform
+    /// that copies translations, for a device or a guest, drops those of [`pages`](FlushRange::pages). At the
+    /// end of a space these are all. Free unless overridden.
+    ///
+    /// It may be called with the lock of a table held, and on several CPUs at once, so it calls nothing of
+    /// the library and returns soon.
+    #[inline(always)]
+    fn note_flush(&self, space: u64, flush: FlushRange) {
+        let _ = (space, flush);
     }
 
     /// Sets the handler that CPUs run when interrupted. False, and no change, where one is set already: it

@@ -1,6 +1,7 @@
 //! The bits of table entries, as data.
 
 use crate::units::{Level, Pfn, Rights};
+use core::fmt;
 
 /// The content of one slot of a table. The tag fills a word, so that copies move words: a store of parts that
 /// is loaded as a whole would wait for the store buffer, in the middle of every fault.
@@ -110,60 +111,47 @@ pub enum CacheType {
     Device = 2,
 }
 
-/// Why a slot is neither present nor absent. A word holds it as a number of its kind, of
-/// [`KIND_BITS`](Marker::KIND_BITS), and a payload in the bits where a leaf has its frame. The tag fills a
-/// word, as [`Entry`]'s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-#[non_exhaustive]
-pub enum Marker {
-    /// An operation holds the slot while it flushes or copies; a fault that meets it waits or falls back.
-    Busy,
-    /// A word that this version does not know. It is never waited for.
-    Unknown,
-    /// The slot mapped the frame, and owns that mapping until a flush has ended. It belongs to the edit that
-    /// wrote it, which takes it out; a fault that meets it waits for that edit.
-    PendingFree(Pfn),
-    /// No page yet, in a mapping of the reserved pool; the pool keeps one for this slot.
-    Reserved,
-    /// The page of the reserved pool was taken back by the space that had set it aside: an access is a bus
-    /// error.
-    Lost,
-}
+/// Why a slot is neither present nor absent: the number of a kind, and a payload. A word holds the kind in
+/// [`KIND_BITS`](Marker::KIND_BITS) and the payload in the bits where a leaf has its frame, whatever they
+/// are; what kinds there are, and what they mean, is up to [`SlotMarker`](crate::table::SlotMarker).
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Marker(u64);
 
 impl Marker {
     /// Bits of a word that hold the kind.
-    pub const KIND_BITS: u32 = 4;
+    pub const KIND_BITS: u32 = 5;
+    /// Bits of a payload that every format holds.
+    pub const PAYLOAD_BITS: u32 = 40;
+    /// The one kind that owns something a table is freed with: a mapping of the frame that is its payload.
+    pub const PENDING_FREE: u64 = 4;
+    /// A word that is no entry: no format writes another word for it, and no kind has its number.
+    pub const UNKNOWN: Self = Self::from_parts(2, 0);
 
-    /// The number of its kind, which is not 0. Kinds differ in more than one bit, or are unknown.
-    pub const fn kind(self) -> u64 {
-        match self {
-            Marker::Busy => 1,
-            Marker::Unknown => 2,
-            Marker::PendingFree(_) => 4,
-            Marker::Reserved => 7,
-            Marker::Lost => 8,
-        }
-    }
+    const KIND: u64 = (1 << Self::KIND_BITS) - 1;
 
-    /// Its payload, as a frame number is: 0 where it has none.
-    pub const fn payload(self) -> u64 {
-        match self {
-            Marker::Busy | Marker::Unknown | Marker::Reserved | Marker::Lost => 0,
-            Marker::PendingFree(pfn) => pfn.0,
-        }
-    }
-
-    /// The marker of a kind and a payload: [`Unknown`](Marker::Unknown) for a kind that this version does not
-    /// know, or a payload that the kind does not have.
+    /// The marker of a kind, which is not 0, and a payload. Bits that neither has are dropped.
+    #[inline(always)]
     pub const fn from_parts(kind: u64, payload: u64) -> Self {
-        match (kind, payload) {
-            (1, 0) => Marker::Busy,
-            (4, frame) => Marker::PendingFree(Pfn(frame)),
-            (7, 0) => Marker::Reserved,
-            (8, 0) => Marker::Lost,
-            _ => Marker::Unknown,
-        }
+        Self(payload << Self::KIND_BITS | kind & Self::KIND)
+    }
+
+    /// The number of its kind.
+    #[inline(always)]
+    pub const fn kind(self) -> u64 {
+        self.0 & Self::KIND
+    }
+
+    /// Its payload.
+    #[inline(always)]
+    pub const fn payload(self) -> u64 {
+        self.0 >> Self::KIND_BITS
+    }
+}
+
+impl fmt::Debug for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "marker of kind {} with {:#x}", self.kind(), self.payload())
     }
 }
 
@@ -173,7 +161,8 @@ impl Marker {
 /// # Rules
 ///
 /// 1. `encode(Entry::Absent, _) == 0`, and `decode(encode(e, l), l) == e` for every entry that level `l` can
-///    hold.
+///    hold; a level holds markers of every kind but 0, with payloads of
+///    [`PAYLOAD_BITS`](Marker::PAYLOAD_BITS).
 /// 2. The hardware never follows a word that decodes as `Absent` or `Marker`.
 /// 3. `write_protected(encode(Entry::Leaf(leaf), l), l)` is the word of the same leaf without
 ///    `Rights::WRITE`.
@@ -210,12 +199,12 @@ pub trait Format: Sized + 'static {
     /// and dirty bits set. Used by software walkers.
     fn used(word: u64, store: bool) -> u64;
 
-    /// The frame of a word that decodes as [`Marker::PendingFree`]. An edit asks for one with each page that
-    /// others map too: a format may find it without decoding.
+    /// The frame of a word that decodes as a marker of the kind [`PENDING_FREE`](Marker::PENDING_FREE). An
+    /// edit asks for one with each page that others map too: a format may find it without decoding.
     #[inline(always)]
     fn pending_free(word: u64, level: Level) -> Option<Pfn> {
         match Self::decode(word, level) {
-            Entry::Marker(Marker::PendingFree(pfn)) => Some(pfn),
+            Entry::Marker(marker) if marker.kind() == Marker::PENDING_FREE => Some(Pfn(marker.payload())),
             _ => None,
         }
     }

@@ -17,6 +17,7 @@
 //! | `cpu` | the trait [`Cpu`], the observation hook |
 //! | `contract` | the trait [`Machine`], and [`Callback`], the functions that it calls |
 //! | `context` | the library's state of each thread |
+//! | `flush` | [`FlushRange`], the pages of a flush |
 //! | `format` | the trait [`Format`], and the kinds of entries |
 //! | `root_table` | [`RootTable`], a root that a CPU may load |
 //! | `word_copy` | copies of frames' bytes by atomic words, the default of a machine |
@@ -27,6 +28,7 @@ pub mod conformance;
 mod context;
 mod contract;
 mod cpu;
+mod flush;
 mod format;
 mod root_table;
 #[cfg(any(test, loom))]
@@ -36,5 +38,6 @@ mod word_copy;
 pub use context::{Context, Rank};
 pub use contract::{Callback, Machine, TablePage};
 pub use cpu::{AccessKind, Cpu, Irq};
+pub use flush::FlushRange;
 pub use format::{CacheType, Entry, Format, Leaf, LeafKind, Marker};
 pub use root_table::RootTable;

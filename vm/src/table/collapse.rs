@@ -25,11 +25,11 @@
 //! flush neither the hardware nor a handler reads through it; a fast pin that has read an entry before finds
 //! the frame shared, and refuses.
 
-use super::{LeafBits, LockedTable, Table};
+use super::{LeafBits, LockedTable, SlotMarker, Table};
 use crate::frame::{
     Birth, DetachedTable, FrameMeta, FrameRef, GatherBatch, Kind, Memory, PartialFolio, Unhooked,
 };
-use crate::machine::{Cpu, Entry, Format, Leaf, Machine, Marker};
+use crate::machine::{Cpu, Entry, Format, Leaf, Machine};
 use crate::sync::Rcu;
 use crate::units::{Level, Rights, VpnRange};
 use core::ops::Range;
@@ -241,7 +241,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         assert!(child.level() == Level::Pte, "a table of base pages");
         let folio = folio.into_mapped_at(birth);
         let old = self.detach_in_use(slot, child)?;
-        self.mark(slot, Marker::Busy);
+        self.mark(slot, SlotMarker::Busy);
         if mutant!("collapse.installed-before-flush") {
             self.install(slot, folio, bits);
             flush();

@@ -1,4 +1,4 @@
-//! Entries of mappings of the reserved pool: marked *reserved*, a huge leaf, marked *lost*, or absent.
+//! Entries of mappings of the reserved pool: marked *reserved*, a huge leaf, marked as taken back, or absent.
 //!
 //! ```text
 //!   absent ─ mark_reserved ─► Reserved ─ use_reserved, install ─► leaf ─ drop_pool_leaf ─► Reserved, or
@@ -16,15 +16,18 @@
 //! ```text
 //!   exclusive ── share ──► shared ── allow_store ────────► exclusive        the others are gone
 //!                             ├───── replace_leaf ───────► a leaf of a copy
-//!                             └───── replace_by_marker ──► Lost             its owner takes it back
+//!                             └───── replace_by_marker ──► HugetlbTaken     its owner takes it back
 //! ```
 
 use super::class::LeafClass;
 use super::given_leaves::table_at;
-use super::{LockedTable, MapError, PageTable, SlotRun};
+use super::{LockedTable, MapError, PageTable, SlotMarker, SlotRun};
 use crate::frame::{HugeReserve, TableFrame, Unhooked};
-use crate::machine::{Entry, Leaf, Machine, Marker};
+use crate::machine::{Entry, Leaf, Machine};
 use crate::units::{Level, PageSize, Vpn, VpnRange};
+
+/// The entry of a slot for which the pool keeps a page.
+const RESERVED: Entry = SlotMarker::HugetlbReserved.entry();
 
 /// Marks the entries of `pages` as reserved, each of the size of a leaf; all are absent. Each gets one of the
 /// pages of `reserve`, which has as many. `alloc` makes empty tables, and is called without a lock.
@@ -49,7 +52,7 @@ pub(crate) fn mark_reserved<'f, M: Machine + 'f>(
             if !is_free || !reserve.give_to_entry() {
                 return Err(MapError::AlreadyMapped);
             }
-            table.put(slot, Entry::Marker(Marker::Reserved));
+            table.put(slot, RESERVED);
             page = page.add(size.pages());
         }
     }
@@ -72,13 +75,13 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// What was set aside for the slot is used now: where it is marked *reserved* it becomes *busy*. The
     /// caller installs a folio that was taken by that right next, under the same lock.
     pub(crate) fn use_reserved(&mut self, slot: usize) {
-        if self.entry(slot) == Entry::Marker(Marker::Reserved) {
-            self.replace(slot, Entry::Marker(Marker::Busy));
+        if self.entry(slot) == RESERVED {
+            self.replace(slot, SlotMarker::Busy.entry());
         }
     }
 
-    /// Marks a slot that is absent as *busy* or *lost*, in a tree that only the caller knows.
-    pub(crate) fn mark_absent(&mut self, slot: usize, marker: Marker) {
+    /// Marks a slot that is absent, in a tree that only the caller knows.
+    pub(crate) fn mark_absent(&mut self, slot: usize, marker: SlotMarker) {
         debug_assert_eq!(self.entry(slot), Entry::Absent, "something is mapped there");
         self.mark(slot, marker);
     }
@@ -94,14 +97,14 @@ impl<'t, M: Machine> LockedTable<'t, M> {
             // The other holders may be gone: then the folio goes back for this entry.
             self.try_make_exclusive(slot);
         }
-        let emptied = if is_reserving { Entry::Marker(Marker::Busy) } else { Entry::Absent };
+        let emptied = if is_reserving { SlotMarker::Busy.entry() } else { Entry::Absent };
         let Entry::Leaf(last) = self.replace(slot, emptied) else {
             unreachable!("the holder of the lock has seen a leaf")
         };
         if is_reserving {
             // After the entry has changed: a pin that comes later is dropped again.
             let is_reserved = self.tree().memory.reserve_again(size, leaf.pfn);
-            self.replace(slot, if is_reserved { Entry::Marker(Marker::Reserved) } else { Entry::Absent });
+            self.replace(slot, if is_reserved { RESERVED } else { Entry::Absent });
         }
         Some(Unhooked::frame(VpnRange::new(page, page.add(size.pages())), last))
     }
@@ -118,7 +121,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
             Entry::Leaf(leaf) if leaf.owned() && !table.table().is_platforms(slot) => {
                 count(table.tree().class_of(leaf, level));
             }
-            Entry::Marker(Marker::Reserved) => {
+            RESERVED => {
                 table.replace(slot, Entry::Absent);
                 cleared += 1;
             }

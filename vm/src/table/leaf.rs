@@ -11,11 +11,11 @@
 
 use super::class::LeafClass;
 use super::content::LeafContent;
-use super::{LeafBits, LockedTable, UnlinkedTable};
+use super::{LeafBits, LockedTable, SlotMarker, UnlinkedTable};
 use crate::frame::{FolioSize, FrameMeta, Mapped, NotMappedAgain, UserFrame, note_dirty};
-use crate::machine::{Entry, Format, Leaf, LeafKind, Machine, Marker};
+use crate::machine::{Entry, FlushRange, Format, Leaf, LeafKind, Machine};
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Level, PAGE_SIZE, PhysAddr, Rights, Vpn};
+use crate::units::{Level, PAGE_SIZE, PhysAddr, Rights, Vpn, VpnRange};
 use core::mem::ManuallyDrop;
 
 /// One mapping more of what a leaf maps, for a leaf of another space.
@@ -76,7 +76,8 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     #[track_caller]
     fn assert_free(&self, slot: usize) {
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
-        let is_free = matches!(self.entry(slot), Entry::Absent | Entry::Marker(Marker::Busy));
+        let entry = self.entry(slot);
+        let is_free = entry == Entry::Absent || entry == SlotMarker::Busy.entry();
         assert!(is_free, "something is mapped there");
     }
 
@@ -88,6 +89,18 @@ impl<'t, M: Machine> LockedTable<'t, M> {
                 Some((leaf, self.tree().class_of(leaf, self.level())))
             }
             _ => None,
+        }
+    }
+
+    /// The flush of the leaf in `slot`, which maps `pages`: CPUs are told one of them, as a TLB forgets a
+    /// translation whole ([`Machine::flush_range`]); all, where it holds one for each, as of a leaf by table.
+    #[inline(always)]
+    pub(crate) fn flush_of(&self, slot: usize, pages: VpnRange) -> FlushRange {
+        match self.entry(slot) {
+            Entry::Leaf(leaf) if !leaf.by_table() || mutant!("zero.table-flushed-as-leaf") => {
+                FlushRange::of_leaf(pages)
+            }
+            _ => FlushRange::of(pages),
         }
     }
 
@@ -225,7 +238,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         flush: impl FnOnce(&Self),
         make: impl FnOnce(&OldLeaf<'_, M, S>) -> (T, LeafBits),
     ) -> bool {
-        let Some(old) = self.take_leaf((slot, size), Marker::Busy) else { return false };
+        let Some(old) = self.take_leaf((slot, size), SlotMarker::Busy) else { return false };
         // Where the flush or the copy unwinds, the mapping stays for good.
         let old = ManuallyDrop::new(old);
         flush(self);
@@ -240,7 +253,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     pub(crate) fn replace_by_marker(
         &mut self,
         slot: usize,
-        marker: Marker,
+        marker: SlotMarker,
         flush: impl FnOnce(&Self),
     ) -> bool {
         let Some(size) = self.level().leaf_size() else { return false };
@@ -254,7 +267,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// Clears the leaf in `slot`; `flush` makes every CPU forget it before the table is unlocked (P9):
     /// anything may be put there then.
     pub(crate) fn clear_leaf_now(&mut self, slot: usize, flush: impl FnOnce()) -> bool {
-        let is_done = self.replace_by_marker(slot, Marker::Busy, |_| flush());
+        let is_done = self.replace_by_marker(slot, SlotMarker::Busy, |_| flush());
         if is_done {
             self.replace(slot, Entry::Absent);
         }
@@ -266,14 +279,14 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     pub(super) fn take_leaf<S: FolioSize>(
         &mut self,
         (slot, size): (usize, S),
-        marker: Marker,
+        marker: SlotMarker,
     ) -> Option<OldLeaf<'t, M, S>> {
         let is_leaf = size.level() == Some(self.level()) && matches!(self.entry(slot), Entry::Leaf(_));
         // A table of base pages is no root.
         if !is_leaf || !S::IS_BASE && self.table.is_platforms(slot) {
             return None;
         }
-        let Entry::Leaf(leaf) = self.replace(slot, Entry::Marker(marker)) else {
+        let Entry::Leaf(leaf) = self.replace(slot, marker.entry()) else {
             unreachable!("the holder of the lock has seen a leaf")
         };
         let memory = self.table.tree.memory;

@@ -30,9 +30,9 @@
 //! An embedder that builds a tree of its own, of memory that is not the library's, writes entries by the
 //! `unsafe` [`set_entry`](LockedTable::set_entry).
 
-use super::{PageTable, Table};
+use super::{PageTable, SlotMarker, Table};
 use crate::frame::{DetachedTable, FrameMeta, FrameState, Init, SLOTS_PER_PART, TableFrame};
-use crate::machine::{Entry, Format, Machine, Marker};
+use crate::machine::{Entry, Format, Machine};
 use crate::sync::atomic::Ordering::*;
 use crate::sync::{RawGuard, RawSpinLock};
 use crate::units::Level;
@@ -117,6 +117,14 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         self.table.prefetch_after(slot);
     }
 
+    /// The marker in `slot`, if it holds one of a kind that there is.
+    pub fn marker(&self, slot: usize) -> Option<SlotMarker> {
+        match self.entry(slot) {
+            Entry::Marker(marker) => SlotMarker::of(marker),
+            _ => None,
+        }
+    }
+
     /// The table that `slot` points to, if it does: it is not detached while this one is locked. `None` for
     /// slots of the platform's.
     pub fn child(&self, slot: usize) -> Option<Table<'_, 't, M>> {
@@ -153,21 +161,20 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     }
 
     /// Puts a marker that owns nothing into a slot that owns nothing: absent, the zero page, or another such
-    /// marker. `false`, and no change, where the slot or the marker owns a frame or a table, or a huge page
-    /// is set aside for it. A translation
-    /// that the slot had may be cached, and is for the caller to flush.
+    /// marker. `false`, and no change, where the slot or the marker owns something. A translation that the
+    /// slot had may be cached, and is for the caller to flush.
     ///
     /// # Panics
     /// Where the slot is the platform's.
-    pub fn mark(&mut self, slot: usize, marker: Marker) -> bool {
+    pub fn mark(&mut self, slot: usize, marker: SlotMarker) -> bool {
         assert!(!self.table.is_platforms(slot), "a slot of the platform's");
-        if matches!(marker, Marker::PendingFree(_) | Marker::Reserved) {
+        if marker.owns() {
             return false;
         }
         match self.entry(slot) {
-            Entry::Marker(Marker::PendingFree(_) | Marker::Reserved) => return false,
-            Entry::Absent | Entry::Marker(_) => self.put(slot, Entry::Marker(marker)),
-            Entry::Leaf(leaf) if !leaf.owned() => drop(self.replace(slot, Entry::Marker(marker))),
+            Entry::Marker(there) if SlotMarker::of(there).is_some_and(SlotMarker::owns) => return false,
+            Entry::Absent | Entry::Marker(_) => self.put(slot, marker.entry()),
+            Entry::Leaf(leaf) if !leaf.owned() => drop(self.replace(slot, marker.entry())),
             Entry::Leaf(_) | Entry::Table(_) => return false,
         }
         true
@@ -181,7 +188,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     ///    The embedder keeps it so as long as the entry stands, and flushes before it ends.
     /// 2. An entry of the kind *table* points to a table of `memory` that only this slot points to.
     /// 3. A leaf is not *owned*, nor [by table](crate::machine::LeafKind::BY_TABLE), and no marker is
-    ///    [`PendingFree`](Marker::PendingFree). No table that was linked by this call is detached: the tree
+    ///    [`PendingFree`](SlotMarker::PendingFree). No table that was linked by this call is detached: the tree
     ///    is the embedder's, and no space edits it.
     pub unsafe fn set_entry(&mut self, slot: usize, entry: Entry) {
         self.put(slot, entry);

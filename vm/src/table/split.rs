@@ -2,9 +2,9 @@
 
 use super::class::AtCut;
 use super::content::{PfnLeaf, ZeroLeaf};
-use super::{EntryRef, LeafBits, LockedTable, PageTable, UnlinkedTable, walk};
+use super::{EntryRef, LeafBits, LockedTable, PageTable, SlotMarker, UnlinkedTable, walk};
 use crate::frame::TableFrame;
-use crate::machine::{Cpu, Entry, Leaf, Machine, Marker};
+use crate::machine::{Cpu, Entry, Leaf, Machine};
 use crate::units::{Level, Pfn, Vpn, VpnRange};
 
 impl<M: Machine> LockedTable<'_, M> {
@@ -36,7 +36,7 @@ impl<M: Machine> LockedTable<'_, M> {
             return Err(table);
         }
         let Some(size) = self.level().leaf_size() else { return Err(table) };
-        let Some(old) = self.take_leaf((slot, size.order()), Marker::Busy) else { return Err(table) };
+        let Some(old) = self.take_leaf((slot, size.order()), SlotMarker::Busy) else { return Err(table) };
         let mut parts = UnlinkedTable::of_level(table, below);
         let last = old.leaf();
         if !mutant!("split.flush-skipped") {

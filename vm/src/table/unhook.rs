@@ -11,9 +11,10 @@
 //! fault that meets it waits for the edit, and `unhook` passes it over.
 
 use super::locked::swaps_in_models;
-use super::{LockedTable, SlotRun};
+use super::marker::OnZap;
+use super::{LockedTable, SlotMarker, SlotRun};
 use crate::frame::{Flushed, IfShared, Unhooked, UnhookedFrames, note_dirty};
-use crate::machine::{Entry, Format, Leaf, Machine, Marker};
+use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Vpn, VpnRange};
 
@@ -72,7 +73,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
                     match if_shared(gather) {
                         IfShared::Add => {}
                         IfShared::Leave => {
-                            let marker = Entry::Marker(Marker::PendingFree(leaf.pfn));
+                            let marker = SlotMarker::PendingFree(leaf.pfn).entry();
                             note_dirty(meta, run.table.exchange_leaf(slot, (word, leaf), marker));
                             left.add(slot);
                             continue;
@@ -195,8 +196,11 @@ impl<M: Machine> LockedTable<'_, M> {
                 Some(Unhooked::frame(pages, leaf))
             }
             // Back: seldom met, and a reader that finds the slot absent asks again under this lock.
-            pending @ Entry::Marker(Marker::PendingFree(_)) if !mutant!("table.others-pending-cleared") => {
-                self.replace(slot, pending);
+            Entry::Marker(marker)
+                if SlotMarker::of(marker).is_some_and(|marker| marker.on_zap() == OnZap::Leave)
+                    && !mutant!("table.others-pending-cleared") =>
+            {
+                self.replace(slot, Entry::Marker(marker));
                 None
             }
             _ => Some(Unhooked::translation(pages)),
@@ -225,7 +229,7 @@ impl<M: Machine> LockedTable<'_, M> {
     pub(super) fn note_whether_pending(&mut self) -> bool {
         let (mut slots, mut is_empty) = (0..Level::ENTRIES, true);
         while let Some(slot) = self.first_used(slots.clone()) {
-            if !matches!(self.entry(slot), Entry::Marker(Marker::PendingFree(_))) {
+            if M::Format::pending_free(self.read(slot), self.level()).is_none() {
                 return false;
             }
             (slots.start, is_empty) = (slot + 1, false);

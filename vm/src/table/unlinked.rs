@@ -5,12 +5,12 @@
 //! lock of one table at a time. Dropped instead, it takes back the mappings that it holds: no CPU has walked
 //! it.
 
-use super::LeafBits;
 use super::content::LeafContent;
 use super::leaf::Share;
 use super::locked::PART;
+use super::{LeafBits, SlotMarker};
 use crate::frame::{FolioSize, Memory, TableFrame, Unhooked, Words};
-use crate::machine::{Entry, Format, Leaf, Machine, Marker};
+use crate::machine::{Entry, Format, Leaf, Machine};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Vpn, VpnRange};
 use core::fmt;
@@ -77,9 +77,9 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         self.put_word(slot, word);
     }
 
-    /// Marks an absent slot as busy: its page is copied before another CPU knows the tree.
-    pub fn mark_busy(&mut self, slot: usize) {
-        self.put(slot, Entry::Marker(Marker::Busy));
+    /// Marks an absent slot: as busy, where its page is copied before another CPU knows the tree.
+    pub fn mark(&mut self, slot: usize, marker: SlotMarker) {
+        self.put(slot, marker.entry());
     }
 
     /// Relaxed: the store that links the table releases what it holds.

@@ -10,8 +10,9 @@
 
 use super::SpaceTlb;
 use crate::frame::{Flushed, GatherBatch, IfShared, Memory, Unhooked};
-use crate::machine::Machine;
+use crate::machine::{FlushRange, Machine};
 use crate::sync::Rcu;
+use crate::units::VpnRange;
 use core::fmt;
 
 /// The clearing of all entries of a space that no CPU has loaded, nor will load.
@@ -31,8 +32,17 @@ pub(crate) struct FullPart<'p, 'a, 'm, M: Machine> {
 }
 
 impl<'a, 'm, M: Machine> FullGather<'a, 'm, M> {
-    /// The caller has the space to itself.
-    pub fn new(memory: &'a Memory<'m, M>, rcu: &'a Rcu<'a, M::Cpu>, space: &'a SpaceTlb<M::Cpu>) -> Self {
+    /// The caller has the space to itself, and clears all of its `pages`: what copies translations is told so
+    /// before anything is free.
+    pub fn new(
+        memory: &'a Memory<'m, M>,
+        rcu: &'a Rcu<'a, M::Cpu>,
+        space: &'a SpaceTlb<M::Cpu>,
+        pages: VpnRange,
+    ) -> Self {
+        if !mutant!("exit.copies-not-told") {
+            memory.machine().note_flush(space.id(), FlushRange::of(pages).unlocked());
+        }
         Self { memory, rcu, space }
     }
 

@@ -26,10 +26,11 @@
 //! One edit of a space at a time may do so; another one beside it, and one of a space that no CPU runs, whose
 //! flushes interrupt no CPU, flushes whenever its places are full.
 
+use super::edited::{Edited, hull_of};
 use super::space::Deferral;
 use super::{PendingFlush, Shootdown};
 use crate::frame::{DetachedTable, Flushed, GatherBatch, IfShared, Memory, Unhooked, UnhookedLists};
-use crate::machine::Machine;
+use crate::machine::{FlushRange, Machine};
 use crate::sync::Rcu;
 use crate::units::VpnRange;
 use crate::work::WorkerPool;
@@ -43,8 +44,8 @@ pub struct Gather<'a, 'm, M: Machine> {
     pub(super) pending: &'a PendingFlush<'a, M::Cpu>,
     /// The range of the operation.
     asked: VpnRange,
-    /// All pages edited since the last flush; empty for none.
-    pub(super) hull: VpnRange,
+    /// The pages edited since the last flush.
+    pub(super) edited: Edited,
     pub(super) batch: GatherBatch,
     /// What parts of the edit have unhooked; freed after the first pass.
     pub(super) lists: UnhookedLists,
@@ -77,7 +78,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         if !gather.has_ended_first_pass {
             gather.widen_to_overlap();
         }
-        gather.flush();
+        gather.flush(Locks::None);
         gather.flushes
     }
 
@@ -95,7 +96,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
             shootdown,
             pending,
             asked,
-            hull: VpnRange::default(),
+            edited: Edited::default(),
             batch: GatherBatch::default(),
             lists: UnhookedLists::default(),
             flushes: 0,
@@ -174,7 +175,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         let deferred = core::mem::take(&mut self.deferred);
         self.widen_to_overlap();
         self.has_ended_first_pass = true;
-        if let Some(flushed) = self.flush() {
+        if let Some(flushed) = self.flush(Locks::None) {
             if !mutant!("gather.deferred-not-put") {
                 put(deferred, &flushed);
             }
@@ -195,7 +196,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     #[inline]
     pub fn add(&mut self, unhooked: Unhooked) {
         if self.batch.is_full() && self.deferral.is_none() {
-            self.flush();
+            self.flush(Locks::Table);
         }
         if unhooked.is_pending() {
             self.deferred = hull_of(self.deferred, unhooked.pages());
@@ -206,14 +207,14 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         self.batch.add(self.memory, unhooked);
     }
 
-    /// As [`add`](Self::add), of leaves of `leaf_pages` pages each: a TLB forgets a leaf whole, whichever
-    /// of its pages is named ([`Machine::flush_range`]). So a leaf that is all of the flush is flushed by
-    /// one page. `leaf_pages` of 0 says that a TLB may hold them in parts.
+    /// As [`add`](Self::add), of leaves of `leaf_pages` pages each: CPUs are told one page of a leaf that is
+    /// all of the flush. `leaf_pages` of 0 says that a TLB may hold them in parts.
     pub(crate) fn add_leaves(&mut self, unhooked: Unhooked, leaf_pages: u64) {
-        let (pages, was_empty) = (unhooked.pages(), self.hull.is_empty());
+        let (pages, was_empty) = (unhooked.pages(), self.edited.is_empty());
         self.add(unhooked);
-        if was_empty && self.hull == pages && pages.len() == leaf_pages {
-            self.hull.end = pages.start.add(1);
+        if was_empty && pages.len() == leaf_pages && !self.edited.is_empty() {
+            let leaf = FlushRange::of_leaf(pages);
+            self.edited.narrow_to(leaf.tells_named_if(mutant!("gather.leaf-tells-one-page")));
         }
     }
 
@@ -232,63 +233,65 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     /// Flushes what was added, under the lock of the table that it was in: where something else may be put
     /// there as soon as the table is unlocked.
     pub(crate) fn flush_now(&mut self) {
-        self.flush();
+        self.flush(Locks::Table);
         // Frames that wait in their slots are put after the flush that ends the first pass.
         if !mutant!("gather.deferred-forgotten") {
-            self.hull = self.deferred;
+            self.edited = Edited::of(self.deferred);
         }
     }
 
     /// Notes pages whose entries allow less than before.
     #[inline]
     pub fn weakened(&mut self, pages: VpnRange) {
-        self.hull = hull_of(self.hull, pages);
+        self.edited.add(pages);
     }
 
-    /// As [`weakened`](Self::weakened), of a huge leaf: one that is all of the flush is flushed by one
-    /// page, as in [`add_leaves`](Self::add_leaves).
+    /// As [`weakened`](Self::weakened), of a huge leaf: CPUs are told one page of one that is all of the
+    /// flush.
     pub(crate) fn weakened_leaf(&mut self, pages: VpnRange) {
-        let was_empty = self.hull.is_empty();
+        let was_empty = self.edited.is_empty();
         self.weakened(pages);
         if was_empty {
-            self.hull.end = pages.start.add(1);
+            let leaf = FlushRange::of_leaf(pages);
+            self.edited.narrow_to(leaf.tells_named_if(mutant!("fork.leaf-tells-one-page")));
         }
     }
 
     /// Flushes what was added, if anything was.
     #[inline(always)]
-    pub(super) fn flush(&mut self) -> Option<Flushed> {
-        if self.hull.is_empty() {
+    pub(super) fn flush(&mut self, locks: Locks) -> Option<Flushed> {
+        if self.edited.is_empty() {
             debug_assert!(self.batch.is_empty());
             return None;
         }
-        Some(self.flush_hull())
+        Some(self.flush_edited(locks))
     }
 
     #[inline(never)]
-    fn flush_hull(&mut self) -> Flushed {
+    fn flush_edited(&mut self, locks: Locks) -> Flushed {
         self.flushes += 1;
-        let hull = core::mem::take(&mut self.hull);
+        let told = core::mem::take(&mut self.edited).flush();
+        let told = FlushRange { may_cut: locks == Locks::None, ..told };
         self.batch.free_after(self.memory, self.rcu, || {
             if !mutant!("gather.flush-skipped") {
-                self.shootdown.flush(self.memory.machine(), self.pending.space(), hull);
+                self.shootdown.flush(self.memory.machine(), self.pending.space(), told);
             }
         })
     }
 }
 
-/// The smallest range that holds both.
-#[inline(always)]
-pub(super) fn hull_of(one: VpnRange, other: VpnRange) -> VpnRange {
-    if one.is_empty() {
-        return other;
-    }
-    VpnRange::new(one.start.min(other.start), one.end.max(other.end))
+/// What the caller of a flush may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Locks {
+    /// No lock of a table.
+    None,
+    /// The lock of a table that was edited.
+    Table,
 }
 
 impl<M: Machine> Drop for Gather<'_, '_, M> {
     fn drop(&mut self) {
-        if let Some(flushed) = self.flush() {
+        if let Some(flushed) = self.flush(Locks::Table) {
             core::mem::take(&mut self.lists).free(self.memory, None, &flushed);
         }
     }
@@ -296,6 +299,6 @@ impl<M: Machine> Drop for Gather<'_, '_, M> {
 
 impl<M: Machine> fmt::Debug for Gather<'_, '_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "gather over {:?}", self.hull)
+        write!(f, "gather over {:?}", self.edited)
     }
 }

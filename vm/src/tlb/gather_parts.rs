@@ -17,7 +17,8 @@
 //! Parts take no part in protocol P8: the space's count of pending flushes is the caller's, raised before the
 //! first part begins and lowered after the flush.
 
-use super::gather::hull_of;
+use super::edited::{Edited, joined};
+use super::gather::Locks;
 use super::{Gather, PendingFlush, Shootdown};
 use crate::frame::{Memory, UnhookedLists};
 use crate::machine::Machine;
@@ -37,7 +38,7 @@ pub(crate) struct GatherParts<'a, 'm, M: Machine> {
 /// What parts that have ended have unhooked.
 #[derive(Debug, Default)]
 struct Joined {
-    hull: VpnRange,
+    edited: Edited,
     deferred: VpnRange,
     lists: UnhookedLists,
     flushes: u64,
@@ -69,13 +70,13 @@ struct Joining<'g, 'a, 'm, M: Machine> {
 
 impl<M: Machine> Drop for Joining<'_, '_, '_, M> {
     fn drop(&mut self) {
-        let Joined { hull, deferred, lists, flushes } = core::mem::take(self.parts.joined.get_mut());
+        let Joined { edited, deferred, lists, flushes } = core::mem::take(self.parts.joined.get_mut());
         let gather = &mut *self.gather;
         if !mutant!("parts.hull-not-joined") {
-            gather.hull = hull_of(gather.hull, hull);
+            gather.edited.join(edited);
         }
         if !mutant!("parts.slots-not-joined") {
-            gather.deferred = hull_of(gather.deferred, deferred);
+            gather.deferred = joined(gather.deferred, deferred);
         }
         gather.flushes += flushes;
         debug_assert!(gather.lists.is_empty(), "an edit is done in parts once");
@@ -93,22 +94,22 @@ impl<'a, 'm, M: Machine> GatherParts<'a, 'm, M> {
 
     fn join(&self, part: &mut Gather<'_, '_, M>) {
         if mutant!("parts.flushed-each") {
-            part.flush();
+            part.flush(Locks::None);
         }
         if mutant!("parts.freed-unflushed") {
             part.batch.free_after(self.memory, self.rcu, || ());
         }
-        let mut joined = self.joined.lock();
-        if !joined.lists.add(self.memory, &mut part.batch) {
+        let mut all = self.joined.lock();
+        if !all.lists.add(self.memory, &mut part.batch) {
             // Huge leaves that others have too: sweeps leave base pages that a list cannot hold in their
             // slots.
-            drop(joined);
+            drop(all);
             part.flush_now();
-            joined = self.joined.lock();
+            all = self.joined.lock();
         }
-        joined.hull = hull_of(joined.hull, core::mem::take(&mut part.hull));
-        joined.deferred = hull_of(joined.deferred, core::mem::take(&mut part.deferred));
-        joined.flushes += core::mem::take(&mut part.flushes);
+        all.edited.join(core::mem::take(&mut part.edited));
+        all.deferred = joined(all.deferred, core::mem::take(&mut part.deferred));
+        all.flushes += core::mem::take(&mut part.flushes);
     }
 }
 

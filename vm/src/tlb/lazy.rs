@@ -42,7 +42,7 @@
 use super::mailbox::Mailbox;
 use super::shootdown::CpuTlb;
 use super::{Shootdown, SpaceTlb};
-use crate::machine::{Cpu, Machine};
+use crate::machine::{Cpu, FlushRange, Machine};
 use crate::sync::atomic::Ordering::*;
 use crate::sync::with_interrupts_off;
 use crate::units::{CpuId, VpnRange};
@@ -109,7 +109,8 @@ impl<C: Cpu> Shootdown<'_, C> {
                 space.cpus.remove(C::id());
             }
         });
-        self.flush(machine, space, range);
+        // The end of a space tells what copies translations by itself.
+        self.flush(machine, space, FlushRange::of_bits(range));
     }
 
     /// Takes a CPU that has left the space out of its mask, if it left by an interrupt and has not come back.

@@ -13,14 +13,14 @@ pub(super) const REQUESTS: usize = if cfg!(loom) { 1 } else { 4 };
 pub struct FlushRequest {
     /// The generation that the edit made.
     pub generation: u64,
-    /// The pages edited.
-    pub range: VpnRange,
+    /// The pages to be dropped: what the flush [names](crate::machine::FlushRange::named).
+    pub named: VpnRange,
 }
 
 impl FlushRequest {
     /// Whether flushing single pages costs less than flushing everything.
     const fn is_small(&self) -> bool {
-        self.range.len() <= RANGE_LIMIT_PAGES
+        self.named.len() <= RANGE_LIMIT_PAGES
     }
 }
 
@@ -41,7 +41,7 @@ impl Mailbox {
     pub const fn new(space: u64) -> Self {
         let none = FlushRequest {
             generation: 0,
-            range: VpnRange { start: crate::units::Vpn(0), end: crate::units::Vpn(0) },
+            named: VpnRange { start: crate::units::Vpn(0), end: crate::units::Vpn(0) },
         };
         Self { space, requests: [none; REQUESTS], used: 0, newest: 0, overflowed: false }
     }
@@ -107,7 +107,7 @@ impl CatchUp<'_> {
         match self {
             CatchUp::Nothing => None,
             CatchUp::Ranges(requests, newest) => {
-                requests.iter().for_each(|request| machine.flush_range(request.range));
+                requests.iter().for_each(|request| machine.flush_range(request.named));
                 Some(*newest)
             }
             CatchUp::Everything(newest) => {

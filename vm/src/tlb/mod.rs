@@ -2,6 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `edited` | the pages that an edit has changed since its last flush |
 //! | `gather` | collects unhooked translations, flushes once, then frees |
 //! | `gather_parts` | an edit that several workers do in parts, with one flush |
 //! | `full_gather` | the end of a space, which no CPU translates through any more |
@@ -52,6 +53,7 @@
 
 #![forbid(unsafe_code)]
 
+mod edited;
 mod full_gather;
 mod gather;
 mod gather_parts;

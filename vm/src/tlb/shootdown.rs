@@ -2,7 +2,7 @@
 
 use super::SpaceTlb;
 use super::mailbox::{FlushRequest, Mailbox};
-use crate::machine::{Cpu, Machine, RootTable};
+use crate::machine::{Cpu, FlushRange, Machine, RootTable};
 use crate::sync::atomic::{AtomicU64, Ordering::*, fence};
 use crate::sync::{
     CacheAligned, Carve, Event, Handler, PerCpu, SpinLock, lockdep, wait_until, with_interrupts_off,
@@ -136,14 +136,21 @@ impl<'m, C: Cpu> Shootdown<'m, C> {
         });
     }
 
-    /// Flushes `range`, edited before the call, on every CPU that runs `space`. Returns when all have done
-    /// so.
-    pub fn flush<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, range: VpnRange) {
+    /// Flushes pages, edited before the call, on every CPU that runs `space`. Returns when all have done
+    /// so. What copies translations is told first, whether or not a CPU runs the space.
+    #[inline(always)]
+    pub fn flush<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, flush: FlushRange) {
+        machine.note_flush(space.id(), flush);
+        self.flush_cpus(machine, space, flush.named);
+    }
+
+    /// Has every CPU that runs the space drop the named pages.
+    fn flush_cpus<M: Machine<Cpu = C>>(&self, machine: &M, space: &SpaceTlb<C>, named: VpnRange) {
         let own = self.cpus.get_cpu();
         let generation = space.advance();
         // P7, pairs with the fence in `switch`.
         fence::<C>(SeqCst);
-        let (me, request) = (C::id(), FlushRequest { generation, range });
+        let (me, request) = (C::id(), FlushRequest { generation, named });
         if space.cpus.contains(me) && !mutant!("shootdown.own-cpu-skipped") {
             self.flush_local(machine, space, request);
         }

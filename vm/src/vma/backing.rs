@@ -9,9 +9,9 @@
 //!
 //! | bits | `Anonymous` | `Object` | `Hugetlb` | `Pfn` |
 //! |---|---|---|---|---|
-//! | 0..2 | 0 | 1 | 2 | 3 |
-//! | 2..4 | 0 | 0 | size | largest size |
-//! | 4..6 | 0 | 0 | bit 4: reserves | cache type |
+//! | 0..3 | 0 | 1 | 2 | 3 |
+//! | 3..5 | 0 | 0 | size | largest size |
+//! | 5..7 | 0 | 0 | bit 5: reserves | cache type |
 //! | 8..64 | 0 | number of the object | the same; 0: none | 0 |
 //!
 //! So the word of anonymous memory is 0, and a fault asks for that by one compare.
@@ -119,13 +119,13 @@ impl Backing {
 #[repr(transparent)]
 pub struct BackingWord(u64);
 
-const KIND: u64 = 3;
+const KIND: u64 = 7;
 const OBJECT: u64 = 1;
 const HUGETLB: u64 = 2;
 const PFN: u64 = 3;
-const SIZE_SHIFT: u32 = 2;
-const RESERVES: u64 = 1 << 4;
-const CACHE_SHIFT: u32 = 4;
+const SIZE_SHIFT: u32 = 3;
+const RESERVES: u64 = 1 << 5;
+const CACHE_SHIFT: u32 = 5;
 const NUMBER_SHIFT: u32 = u64::BITS - ObjectId::BITS;
 
 impl BackingWord {
@@ -167,7 +167,7 @@ impl BackingWord {
     }
 
     /// Whether it is the hugetlb pool or frames that were given: such mappings are never joined. (Linux:
-    /// `VM_SPECIAL`.)
+    /// `VM_SPECIAL`.) Of the kinds, those that have the bit of the hugetlb pool.
     #[inline(always)]
     pub const fn is_special(self) -> bool {
         self.0 & HUGETLB != 0

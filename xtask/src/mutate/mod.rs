@@ -25,6 +25,7 @@
 mod list;
 mod list_collapse;
 mod list_edit;
+mod list_flush;
 mod list_fork;
 mod list_huge;
 mod list_index;
@@ -100,6 +101,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_pool::ALL)
         .chain(list_shared_huge::ALL)
         .chain(list_objects::ALL)
+        .chain(list_flush::ALL)
 }
 
 /// Plays the mutations whose points stand after `--only`, or all of them; with `--write` before, their rows

@@ -159,13 +159,13 @@ fn formats<F: Format>() {
             let leaf = call!(Leaf::cached_as, leaf, CacheType::Device).expect("a leaf");
             called!(Leaf::owned => leaf.owned());
             called!(Leaf::by_table => leaf.by_table());
-            let pending = Marker::PendingFree(pfn);
+            let pending = Marker::from_parts(Marker::PENDING_FREE, pfn.0);
             let (kind, payload) = (call!(Marker::kind, pending), call!(Marker::payload, pending));
             assert_eq!(
                 call!(Marker::from_parts, kind.expect("a kind"), payload.expect("a frame")),
                 Some(pending)
             );
-            let markers = [Entry::Marker(Marker::Busy), Entry::Marker(pending)];
+            let markers = [Entry::Marker(Marker::UNKNOWN), Entry::Marker(pending)];
             for entry in [Entry::Absent, Entry::Table(pfn), Entry::Leaf(leaf)].into_iter().chain(markers) {
                 called!(Format::encode => F::encode(entry, level));
             }

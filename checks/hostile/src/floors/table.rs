@@ -10,7 +10,7 @@ use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Vm};
 use interleaf::sync::Rcu;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::table::{
-    self, EntryRef, LeafBits, LeafContent, LockedTable, Mapper, PageTable, Table, ZeroLeaf,
+    self, EntryRef, LeafBits, LeafContent, LockedTable, Mapper, PageTable, SlotMarker, Table, ZeroLeaf,
 };
 use interleaf::units::{Level, Order, Pfn, Rights, Vpn, VpnRange};
 use interleaf_check::drive::Faults;
@@ -128,14 +128,21 @@ fn edit<'m>(memory: &'m Memory<'m, Lab>, mut locked: LockedTable<'_, Lab>) {
     call!(LeafBits::of, leaf);
     let bits = call!(LeafBits::new, Rights::all()).expect("bits");
     call!(LeafBits::used, bits, false);
+    for (kind, payload) in (0..40).flat_map(|kind| [0, 1, u64::MAX].map(|payload| (kind, payload))) {
+        if let Some(marker) = call!(SlotMarker::of, Marker::from_parts(kind, payload)).flatten() {
+            call!(SlotMarker::marker, marker);
+            call!(SlotMarker::entry, marker);
+        }
+    }
     for slot in SLOTS {
         call!(LockedTable::read, &locked, slot);
         call!(LockedTable::entry, &locked, slot);
         called!(LockedTable::child => locked.child(slot).is_some());
-        call!(LockedTable::mark, &mut locked, slot, Marker::Busy);
+        call!(LockedTable::marker, &locked, slot);
+        call!(LockedTable::mark, &mut locked, slot, SlotMarker::Busy);
         called!(LockedTable::link => locked.link(slot, table_of(memory)).is_ok());
-        called!(LockedTable::mark => locked.mark(slot, Marker::Busy));
-        let forged = called!(LockedTable::mark => locked.mark(slot, Marker::PendingFree(Pfn(0))));
+        called!(LockedTable::mark => locked.mark(slot, SlotMarker::Busy));
+        let forged = called!(LockedTable::mark => locked.mark(slot, SlotMarker::PendingFree(Pfn(0))));
         assert_ne!(forged, Some(true), "a marker that owns a frame was forged");
         called!(LockedTable::install => locked.install(slot, frame(memory), ALL));
         called!(LockedTable::install => locked.install(slot, huge(memory), ALL));
@@ -224,7 +231,7 @@ fn behind_its_back(machine: &Lab, vm: &Vm<'_, Lab>) {
         for slot in found.slot..512 {
             let _ = called!(LockedTable::install => locked.install(slot, frame(vm.memory()), ALL));
             called!(LockedTable::adjust => locked.adjust(slot, |_| Some(ALL)));
-            locked.mark(slot, Marker::Busy);
+            locked.mark(slot, SlotMarker::Busy);
             assert_ne!(call!(LockedTable::entry, &locked, slot), None::<Entry>);
         }
     }

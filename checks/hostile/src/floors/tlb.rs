@@ -2,6 +2,7 @@
 
 use crate::world::{Heap, Lab, LyingCarve, must_work, on_cpu, with_vm};
 use crate::{call, called, odd};
+use interleaf::machine::{FlushRange, Machine};
 use interleaf::space::Vm;
 use interleaf::sync::Rcu;
 use interleaf::tlb::{Gather, PendingFlush, Shootdown, ShootdownStats, SpaceTlb};
@@ -37,8 +38,14 @@ fn shootdowns(machine: &Lab) {
     let shootdown: Shootdown<'_, Host> = call!(Shootdown::carve, &mut Heap, 2).flatten().expect("memory");
     let one = SpaceTlb::new(1);
     for range in odd::vpn_ranges().step_by(5) {
-        call!(Shootdown::flush, &shootdown, machine, &one, range);
-        assert!(call!(Shootdown::flush, &none, machine, &one, range).is_none(), "this CPU has no slot");
+        let all = call!(FlushRange::of, range).expect("a flush");
+        let leaf = call!(FlushRange::of_leaf, range).expect("a flush");
+        let bits = call!(FlushRange::of_bits, range).expect("a flush");
+        for flush in [all, leaf, bits, called!(FlushRange::unlocked => all.unlocked()).expect("a flush")] {
+            call!(Machine::note_flush, machine, u64::MAX, flush);
+            call!(Shootdown::flush, &shootdown, machine, &one, flush);
+            assert!(call!(Shootdown::flush, &none, machine, &one, flush).is_none(), "this CPU has no slot");
+        }
     }
     call!(Shootdown::extent, &shootdown);
     let stats = call!(Shootdown::stats, &shootdown).expect("counts");

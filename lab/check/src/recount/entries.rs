@@ -3,9 +3,10 @@
 use super::system::{QuiescentSystem, require};
 use super::walk::{Seen, Walked};
 use interleaf::frame::{FrameState, Kind};
-use interleaf::machine::{Entry, Format, Leaf, Machine, Marker};
+use interleaf::machine::{Entry, Format, Leaf, Machine};
 use interleaf::object::SharedPoolCounts;
 use interleaf::space::AddressSpace;
+use interleaf::table::{Poison, SlotMarker};
 use interleaf::units::{Level, Order, PageSize, Pfn, Rights, Vpn, VpnRange};
 use interleaf::vma::{HugetlbBacking, VmaAttributes};
 use interleaf_lab::machine::soft::Flavour;
@@ -28,7 +29,7 @@ fn check_reserves<C: Flavour, F: Format>(
     walked: &Walked,
     size: PageSize,
 ) -> Result<(), String> {
-    let reserved = Entry::Marker(Marker::Reserved);
+    let reserved = SlotMarker::HugetlbReserved.entry();
     let of_size = |seen: &Seen| match *seen {
         Seen::Entry { level, entry, .. } => level == size.level() && entry == reserved,
         Seen::Table { .. } => false,
@@ -108,9 +109,10 @@ fn check_entry<M: Machine>(
     let Some(vma) = mappings.iter().find(|vma| vma.range.contains(page)) else {
         return Err(format!("{entry:?} at {page:?}, where nothing is mapped"));
     };
-    if let Entry::Marker(marker @ (Marker::Reserved | Marker::Lost)) = entry {
-        let may_be =
-            |pool: HugetlbBacking| pool.size.level() == level && (marker == Marker::Lost || pool.reserves);
+    let marker = if let Entry::Marker(marker) = entry { SlotMarker::of(marker) } else { None };
+    let is_taken = matches!(marker, Some(SlotMarker::Poisoned(Poison::HugetlbTaken)));
+    if is_taken || marker == Some(SlotMarker::HugetlbReserved) {
+        let may_be = |pool: HugetlbBacking| pool.size.level() == level && (is_taken || pool.reserves);
         return require(vma.hugetlb().is_some_and(may_be), || format!("{marker:?} at {page:?} in {vma:?}"));
     }
     let Entry::Leaf(leaf) = entry else { return Err(format!("{entry:?} was left at {page:?}")) };

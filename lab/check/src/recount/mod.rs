@@ -7,11 +7,13 @@
 //! | `entries` | every leaf lies in a mapping that allows it; no table without a mapping; no marker |
 //! | `rmap` | each anonymous frame leads to all entries that map it |
 //! | `translations` | no TLB holds what the tables do not say |
+//! | `copies` | what copies translations hears of every change |
 //! | `totals` | done, fallbacks and errors add up to faults; garbage is bounded |
 //!
 //! They recount from the outside: tables are walked entry by entry, and no record that the library keeps
 //! about itself is trusted where it can be counted.
 
+mod copies;
 mod entries;
 mod frames;
 mod mappings;
@@ -32,12 +34,13 @@ use walk::Walked;
 type Check<C, F> = fn(&QuiescentSystem<'_, '_, C, F>, &Walked) -> Result<(), String>;
 
 impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
-    const CHECKS: [(&'static str, Check<C, F>); 7] = [
+    const CHECKS: [(&'static str, Check<C, F>); 8] = [
         ("mappings", mappings::check),
         ("entries", entries::check),
         ("frames", frames::check),
         ("rmap", rmap::check),
         ("translations", translations::check),
+        ("copies", copies::check),
         ("totals", totals::check),
         ("violations", violations),
     ];

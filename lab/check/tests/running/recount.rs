@@ -1,10 +1,10 @@
 //! The checkers hold for a machine in use, and each notices when what it guards is broken on purpose.
 
 use interleaf::frame::{AllocRequest, Priority};
-use interleaf::machine::{Entry, Format, Leaf, Marker};
+use interleaf::machine::{Entry, Format, Leaf};
 use interleaf::space::{AddressSpace, Advice, Layout, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::table::{LeafBits, LockedTable, PageTable, ZeroLeaf, walk};
+use interleaf::table::{LeafBits, LockedTable, PageTable, SlotMarker, ZeroLeaf, walk};
 use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn};
 use interleaf::vma::VmaFlags;
 use interleaf_check::drive::Faults;
@@ -136,10 +136,27 @@ fn a_right_taken_away_without_a_flush_is_noticed() {
     assert!(wrong.starts_with("translations:"), "{wrong}");
 }
 
+/// As above, where no CPU has the translation: a device may.
+#[test]
+fn a_right_taken_away_that_no_flush_tells_is_noticed() {
+    let wrong = recount_after(|vm, space, page| {
+        with_table(space, page.add(1), |table, slot| {
+            let denied = |leaf: Leaf| {
+                let mut bits = LeafBits::of(leaf);
+                bits.rights = Rights::empty();
+                Some(bits)
+            };
+            assert!(table.adjust(slot, denied).is_some_and(|(_, changed)| changed));
+        });
+        interleaf::machine::Machine::flush_all(vm.machine());
+    });
+    assert!(wrong.starts_with("copies:"), "{wrong}");
+}
+
 #[test]
 fn a_marker_left_behind_is_noticed() {
     let wrong = recount_after(|_, space, page| {
-        with_table(space, page.add(5), |table, slot| assert!(table.mark(slot, Marker::Busy)));
+        with_table(space, page.add(5), |table, slot| assert!(table.mark(slot, SlotMarker::Busy)));
     });
     assert!(wrong.contains("was left at"), "{wrong}");
 }

@@ -4,6 +4,7 @@ use super::MachineConfig;
 use super::arena::Arena;
 use super::bus::{BoundHandler, Bus, INTERRUPT};
 use super::claims::Claims;
+use super::copies::Copies;
 use super::current::{self, CpuBinding};
 use super::device;
 use super::entered::Entered;
@@ -15,7 +16,7 @@ use super::shared::{Owner, Shared};
 use super::stream;
 use super::tlb::{Tlb, Violation};
 use crate::os::membarrier::Membarrier;
-use interleaf::machine::{AccessKind, Callback, Format, Machine, RootTable, TablePage};
+use interleaf::machine::{AccessKind, Callback, FlushRange, Format, Machine, RootTable, TablePage};
 use interleaf::units::{CpuId, CpuMask, CpuWords, NodeId, Order, Pfn, PfnRange, PhysAddr, VpnRange};
 use std::fmt;
 use std::io;
@@ -56,6 +57,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
             helpers: Helpers::new(),
             claims: Claims::default(),
             violations: Mutex::new(Vec::new()),
+            copies: Copies::default(),
             listener: OnceLock::new(),
         });
         Ok(Self {
@@ -103,6 +105,11 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         &self.arena
     }
 
+    /// Copies of translations, which flushes name.
+    pub fn copies(&self) -> &Copies {
+        &self.shared.copies
+    }
+
     /// The frames that were claimed.
     pub(super) fn claims(&self) -> &Claims {
         &self.shared.claims
@@ -117,6 +124,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
         // no handler is set any more.
         unsafe { self.arena.dissolve_record_windows() };
         self.shared.claims.lock().clear();
+        self.shared.copies.clear();
     }
 
     /// What the CPUs share.
@@ -318,6 +326,11 @@ unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
 
     fn flush_all(&self) {
         self.with_tlb(Tlb::flush_all);
+    }
+
+    #[inline]
+    fn note_flush(&self, space: u64, flush: FlushRange) {
+        self.shared.copies.drop_told(space, flush);
     }
 
     unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) -> bool {

@@ -2,6 +2,7 @@
 
 use super::bus::Bus;
 use super::claims::Claims;
+use super::copies::Copies;
 use super::helpers::Helpers;
 use super::tlb::Violation;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -19,6 +20,8 @@ pub(super) struct Shared {
     /// Frames that were claimed.
     pub(super) claims: Claims,
     pub(super) violations: Mutex<Vec<Violation>>,
+    /// Translations that a recount has copied.
+    pub(super) copies: Copies,
     /// Hears the library's events, if one was set.
     pub(super) listener: OnceLock<Listener>,
 }

@@ -107,13 +107,13 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 /// way round. `false` where a table is missing or the entry is neither.
 pub fn toggle_unknown<C: Flavour, F: Format>(machine: &SoftMachine<C, F>, root: Pfn, vpn: Vpn) -> bool {
     let (mut level, mut pfn) = (F::ROOT, root);
-    let unknown = F::encode(Entry::Marker(Marker::Unknown), Level::Pte);
+    let unknown = F::encode(Entry::Marker(Marker::UNKNOWN), Level::Pte);
     loop {
         let word = entry(machine, pfn, level, vpn);
         match (F::decode(word.load(Acquire), level), level.below()) {
             (Entry::Table(next), Some(below)) => (level, pfn) = (below, next),
             (Entry::Absent, None) => return word.compare_exchange(0, unknown, AcqRel, Relaxed).is_ok(),
-            (Entry::Marker(Marker::Unknown), None) => {
+            (Entry::Marker(Marker::UNKNOWN), None) => {
                 return word.compare_exchange(unknown, 0, AcqRel, Relaxed).is_ok();
             }
             _ => return false,

@@ -24,14 +24,12 @@
 //! |---|---|
 //! | `total` | that the pool has, in use or not |
 //! | `free` | in the zones' lists |
-//! | `reserved` | that are kept: as many as there are entries marked [`Reserved`], and as objects count |
+//! | `reserved` | that are kept: as many as there are entries marked *reserved*, and as objects count |
 //! | `away` | that come back by themselves: taken for one of those, or dropped by an entry, not back yet |
 //! | `astray` | that were dropped by an entry, and are kept by references: these may last |
 //! | `surplus` | that leave the pool when they come back: it was made smaller than what is in use |
 //! | `copies` | that were taken for copies of shared pages, each until the old page's mapping is back |
 //! | `takers` | none: calls that take a page back; `begun` counts these and copies, from the start |
-//!
-//! [`Reserved`]: crate::machine::Marker::Reserved
 //!
 //! The rule is *reserved ≤ free + away + astray*; what *free + away* have beyond *reserved* is *available* to
 //! mappings that set nothing aside, and to be reserved. So a fault that takes a huge page for a reserved

@@ -56,7 +56,10 @@ impl<const ROOT: u8, const REMEMBERS: bool> Format for Plainest<ROOT, REMEMBERS>
         let pfn = Pfn(word >> FRAME_SHIFT);
         match (word & PRESENT != 0, word & LEAF != 0) {
             (false, _) if word == 0 => Entry::Absent,
-            (false, _) => Entry::Marker(Marker::from_parts(word >> 1 & 0xf, pfn.0)),
+            (false, _) => {
+                let kind = word >> 1 & ((1 << Marker::KIND_BITS) - 1);
+                Entry::Marker(Marker::from_parts(kind, pfn.0))
+            }
             (true, false) if word & NOT_OWNED == 0 => Entry::Table(pfn),
             (true, is_leaf) => Entry::Leaf(Leaf {
                 pfn,

@@ -1,12 +1,13 @@
 //! A machine of ordinary memory for unit tests.
 
 use super::barrier::barrier;
+use super::copies::Copies;
 use super::interrupt_lines::{InterruptLines, Program};
 use super::mmu::Mmu;
 use super::record_window::{self, RecordWindows};
 use super::zeroed_memory::ZeroedMemory;
 use super::{TestCpu, TestFormat, cpu};
-use crate::machine::{Callback, Cpu, Format, Leaf, Machine, RootTable, TablePage};
+use crate::machine::{Callback, Cpu, FlushRange, Format, Leaf, Machine, RootTable, TablePage};
 #[cfg(loom)]
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::*;
@@ -51,6 +52,8 @@ pub struct TestMachine<F: Format = TestFormat> {
     pub has_record_windows: AtomicBool,
     /// Hears the library's events, if set, on the CPU that reports them.
     pub listener: Mutex<Option<Listener>>,
+    /// Translations that were copied from tables.
+    pub(super) copies: Copies,
     /// Calls of `flush_range`.
     pub range_flushes: AtomicU64,
     /// Calls of `flush_all`, `load_root` included.
@@ -103,6 +106,7 @@ impl<F: Format> TestMachine<F> {
             record_windows: RecordWindows::default(),
             has_record_windows: AtomicBool::new(true),
             listener: Mutex::new(None),
+            copies: Copies::default(),
             range_flushes: AtomicU64::new(0),
             full_flushes: AtomicU64::new(0),
             _format: PhantomData,
@@ -335,6 +339,10 @@ unsafe impl<F: Format> Machine for TestMachine<F> {
         if let Some(mmu) = self.own_mmu() {
             mmu.flush(VpnRange::new(Vpn(0), Vpn(u64::MAX)));
         }
+    }
+
+    fn note_flush(&self, space: u64, flush: FlushRange) {
+        self.copies.drop_told(space, flush);
     }
 
     unsafe fn set_interrupt_handler(&self, handler: Option<Callback<Self>>) -> bool {

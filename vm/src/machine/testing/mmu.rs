@@ -14,7 +14,7 @@ impl<F: Format> TestMachine<F> {
     }
 
     /// The leaf that the tables hold, read as a walker does, and the pages that it maps.
-    fn walk(&self, root: Pfn, page: Vpn) -> Option<(VpnRange, Leaf)> {
+    pub(super) fn walk(&self, root: Pfn, page: Vpn) -> Option<(VpnRange, Leaf)> {
         let (mut table, mut level) = (root, F::ROOT);
         loop {
             match F::decode(self.word(table, level.index(page)).load(Acquire), level) {

@@ -3,6 +3,7 @@
 
 mod barrier;
 mod bytes;
+mod copies;
 mod cpu;
 #[cfg(all(test, not(loom)))]
 #[path = "tests/defaults.rs"]

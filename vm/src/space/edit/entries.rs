@@ -2,7 +2,7 @@
 //! come. All that an edit of entries needs of a space, and nothing of its mappings.
 
 use crate::frame::{FrameRef, Priority, TableFrame};
-use crate::machine::{Entry, Format, Leaf, Machine};
+use crate::machine::{Entry, FlushRange, Format, Leaf, Machine};
 use crate::space::fork_cursor::ForkCursor;
 use crate::space::{Counter, Error, SpaceId, Vm};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
@@ -116,16 +116,11 @@ impl<'v, M: Machine> Entries<'v, M> {
         Some((leaf, self.vm.memory.try_get(leaf.pfn)?))
     }
 
-    /// Makes every CPU that runs the space forget the page, for a fault that replaces the frame of a present
-    /// entry. The entry is a marker until this returns, and its table stays locked.
-    pub fn flush_page(&self, table: &LockedTable<'_, M>, page: Vpn) {
-        self.flush_pages(table, VpnRange::new(page, page.add(1)));
-    }
-
-    /// As [`flush_page`](Self::flush_page), of the pages of one entry.
-    pub fn flush_pages(&self, _table: &LockedTable<'_, M>, pages: VpnRange) {
+    /// Makes every CPU that runs the space forget the pages of an entry, for a fault that replaces what it
+    /// maps. The entry is a marker until this returns, and its table stays locked.
+    pub fn flush_entry(&self, _table: &LockedTable<'_, M>, flush: FlushRange) {
         self.vm.count(Counter::TlbFlush);
-        self.vm.shootdown.flush(self.vm.machine, &self.tlb, pages);
+        self.vm.shootdown.flush(self.vm.machine, &self.tlb, flush);
     }
 
     /// Makes this CPU's TLB ask the tables again for a page whose entry allows an access that was refused.

@@ -34,5 +34,5 @@ pub use guard::{Held, PublishedGuard, RangeGuard, RangeReadGuard};
 pub(in crate::space) use mappings::Mappings;
 pub(in crate::space) use parallel_zap::part_pages;
 pub use replace::VmaEdit;
-pub(in crate::space) use split::{Split, SplitReserve, translations_of};
+pub(in crate::space) use split::{Split, SplitReserve};
 pub(in crate::space) use zap_leaves::Zap;

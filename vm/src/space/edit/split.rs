@@ -228,8 +228,8 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
     ) {
         let vm = self.entries.vm;
         let class = table.leaf(slot).map(|(_, class)| class);
-        let cached = translations_of(table, slot, pages);
-        let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, cached);
+        let told = table.flush_of(slot, pages).tells_named_if(mutant!("split.flush-tells-one-page"));
+        let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, told);
         let split = frame.map(|frame| table.split_leaf(slot, frame, flush));
         let Some(Ok(SplitLeaf { last: leaf, has_split_block })) = split else {
             return self.drop_object_leaf(table, slot, pages, split.and_then(Result::err));
@@ -258,13 +258,13 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
         frame: Option<TableFrame<'v, M>>,
     ) {
         let vm = self.entries.vm;
-        let one = VpnRange::new(pages.start, pages.start.add(1));
-        let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, one);
+        let told = table.flush_of(slot, pages);
+        let told = told.tells_named_if(mutant!("shared-thp.flush-tells-one-page"));
         let class = table.leaf(slot).map(|(_, class)| class).filter(|class| class.at_cut() == AtCut::Clear);
         let Some(class) = class else { return };
         let flush = || {
             if !mutant!("shared-thp.flush-skipped") {
-                flush()
+                vm.shootdown.flush(vm.machine, &self.entries.tlb, told);
             }
         };
         if !table.clear_leaf_now(slot, flush) {
@@ -281,19 +281,4 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
 /// The order of the folios that leaves of a table map.
 fn order_of<M: Machine>(table: &LockedTable<'_, M>) -> Order {
     table.level().leaf_size().map_or(Order::BASE, PageSize::order)
-}
-
-/// Which pages a flush names, so that TLBs forget the leaf in `slot`, which maps `pages`: one of them, as a
-/// TLB forgets a translation whole ([`Machine::flush_range`]); all, where it holds one for each, as of a leaf
-/// by table.
-pub(in crate::space) fn translations_of<M: Machine>(
-    table: &LockedTable<'_, M>,
-    slot: usize,
-    pages: VpnRange,
-) -> VpnRange {
-    let is_one = match table.entry(slot) {
-        Entry::Leaf(leaf) => !leaf.by_table() || mutant!("zero.table-flushed-as-leaf"),
-        _ => false,
-    };
-    if is_one { VpnRange::new(pages.start, pages.start.add(1)) } else { pages }
 }

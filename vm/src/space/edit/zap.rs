@@ -3,7 +3,7 @@
 //! Every edit that takes rights away from an entry goes through a gather, which flushes before it frees and
 //! before the call returns; and a gather is made from a guard. The one flush outside of a gather is
 //! that of a fault which replaces the zero page or a shared frame: it holds the table's lock instead
-//! ([`flush_page`](Entries::flush_page)).
+//! ([`flush_entry`](Entries::flush_entry)).
 
 use super::entries::Entries;
 use super::{Held, PublishedGuard};

@@ -5,9 +5,8 @@ use super::confirm::Confirmed;
 use super::decide::Decision;
 use super::prepared::Prepared;
 use crate::frame::{Base, FolioSize, Mapped};
-use crate::machine::{Leaf, Machine};
+use crate::machine::{FlushRange, Leaf, Machine};
 use crate::space::counters::Counter;
-use crate::space::edit::translations_of;
 use crate::table::{LeafBits, LockedTable, OldLeaf, Reuse, ZeroLeaf};
 use crate::units::{Access, Order, Rights};
 use crate::vma::pages_of;
@@ -39,7 +38,7 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
         let birth = self.space.node.birth(self.page);
         match decision {
             Decision::MapSource(rights) => {
-                let frame = prepared.take_object_frame().ok_or(Fallback::NoMemory)?;
+                let frame = prepared.take_base(birth).ok_or(Fallback::NoMemory)?;
                 self.table.install(self.slot, frame, self.bits(rights));
             }
             Decision::CopySource => {
@@ -151,10 +150,11 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
     ) {
         let (space, bits) = (self.space, self.bits(self.rights));
         let pages = pages_of(size.order(), self.page);
-        let cached = if S::IS_BASE { pages } else { translations_of(&self.table, self.slot, pages) };
+        let told = if S::IS_BASE { FlushRange::of(pages) } else { self.table.flush_of(self.slot, pages) };
+        let told = told.tells_named_if(mutant!("cow.flush-tells-one-page"));
         let flush = |table: &LockedTable<'_, M>| {
             if !mutant!("cow.flush-skipped") {
-                space.entries.flush_pages(table, cached);
+                space.entries.flush_entry(table, told);
             }
         };
         self.table.replace_leaf((self.slot, size), flush, |old| (make(old), bits));

@@ -138,6 +138,7 @@ pub(super) const fn why_not(decision: Decision) -> Fallback {
         Decision::WaitForZap => Fallback::EntryPending,
         Decision::Lost => Fallback::PoolEmpty,
         Decision::Wait => Fallback::EntryBusy,
+        Decision::Deny => Fallback::VmaAccess,
         _ => Fallback::VmaNotSupported,
     }
 }

@@ -1,6 +1,7 @@
 //! How a fault changes the entry that it found: a pure decision, made without a lock, the same at all levels.
 
-use crate::machine::{Entry, Leaf, Marker};
+use crate::machine::{Entry, Leaf};
+use crate::table::{OnFault, fault_rule};
 use crate::units::{Access, Pfn, Rights};
 
 /// What a fault is for.
@@ -26,6 +27,8 @@ pub enum Decision {
     Lost,
     /// The entry is of a kind that faults do not know: nothing to wait for.
     Refuse,
+    /// There is never a page: as where nothing is mapped.
+    Deny,
     /// Map the zero page.
     MapZeroPage,
     /// Map a zeroed frame of the space's own.
@@ -78,14 +81,20 @@ pub fn decide(entry: Entry, inputs: FaultInputs, goal: Goal) -> Decision {
 
 #[inline(always)]
 fn decide_marker(entry: Entry, inputs: FaultInputs) -> Decision {
-    match entry {
-        Entry::Marker(Marker::PendingFree(_)) if mutant!("fault.pending-trusted") => Decision::MapFrame,
-        Entry::Marker(Marker::PendingFree(_)) => Decision::WaitForZap,
-        Entry::Marker(Marker::Reserved | Marker::Lost) if inputs.is_anonymous => Decision::Refuse,
-        Entry::Marker(Marker::Reserved) => decide_source(inputs),
-        Entry::Marker(Marker::Lost) => Decision::Lost,
-        Entry::Marker(Marker::Busy) | Entry::Table(_) => Decision::Wait,
-        Entry::Marker(Marker::Unknown) | Entry::Absent | Entry::Leaf(_) => Decision::Refuse,
+    let marker = match entry {
+        Entry::Marker(marker) => marker,
+        Entry::Table(_) => return Decision::Wait,
+        Entry::Absent | Entry::Leaf(_) => return Decision::Refuse,
+    };
+    match fault_rule(marker) {
+        Some(OnFault::WaitForZap) if mutant!("fault.pending-trusted") => Decision::MapFrame,
+        Some(OnFault::WaitForZap) => Decision::WaitForZap,
+        Some(OnFault::Wait) => Decision::Wait,
+        Some(OnFault::Deny) => Decision::Deny,
+        Some(OnFault::Fill) if !inputs.is_anonymous => decide_source(inputs),
+        Some(OnFault::BusError) if !inputs.is_anonymous => Decision::Lost,
+        // No source of the mapping's made it.
+        Some(OnFault::Fill | OnFault::BusError) | None => Decision::Refuse,
     }
 }
 

@@ -18,12 +18,12 @@ use super::decide::Goal;
 use super::prepared::{Fill, Owner, Prepared, Slow, Want};
 use super::proof::Proof;
 use crate::frame::PoolTake;
-use crate::machine::{Entry, Machine, Marker};
+use crate::machine::{Entry, Machine};
 use crate::object::{FillError, FoundPage, Object};
 use crate::space::Vm;
 use crate::space::counters::Counter;
 use crate::sync::ReadGuard;
-use crate::table::{EntryRef, LockedTable};
+use crate::table::{EntryRef, LockedTable, SlotMarker};
 use crate::units::{Access, Level, Order, PageSize, Pfn, Vpn};
 use crate::vma::{Backing, HugetlbBacking, OrderSet, SharedHugeUse, Vma, order_of_fault};
 use crate::vma::{orders_of_fault, pages_of, shared_huge_use_of_fault};
@@ -141,10 +141,8 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 prepared.want_block(Owner::Space, OrderSet::EMPTY.with(Order::HUGE))
             }
             Source::Hugetlb(hugetlb, None) => {
-                let right = match entry.entry() {
-                    Entry::Marker(Marker::Reserved) => PoolTake::Reserved,
-                    _ => PoolTake::Available,
-                };
+                let is_reserved = entry.entry() == SlotMarker::HugetlbReserved.entry();
+                let right = if is_reserved { PoolTake::Reserved } else { PoolTake::Available };
                 let is_there = prepared.want(Want::Hugetlb(hugetlb.size, right))?;
                 if is_there { Ok(Some(hugetlb.size.order())) } else { Err(Fallback::PoolEmpty) }
             }

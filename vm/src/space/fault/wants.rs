@@ -114,10 +114,11 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
-    /// As [`take_mapped`](Self::take_mapped), of an object's frame.
-    pub(super) fn take_object_frame(&mut self) -> Option<MappedFrame<'v, M>> {
+    /// As [`take_mapped`](Self::take_mapped), of a base page: an object's, or the space's own.
+    pub(super) fn take_base(&mut self, birth: Birth) -> Option<MappedFrame<'v, M>> {
         match self.take()? {
             Fill::Object(frame) => frame.map().ok(),
+            Fill::Blank(frame) => Some(frame.into_mapped_at(birth)),
             _ => None,
         }
     }

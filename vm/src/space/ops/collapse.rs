@@ -18,7 +18,7 @@
 //! are frozen, and at the end for one flush. docs/design/huge-pages.md says why nothing is lost.
 
 use crate::frame::{Birth, PartialFolio};
-use crate::machine::{Entry, Machine};
+use crate::machine::{Entry, FlushRange, Machine};
 use crate::space::edit::entries::Entries;
 use crate::space::edit::{Mappings, PublishedGuard};
 use crate::space::fork_cursor::CollapseUnderWay;
@@ -310,7 +310,7 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
         let vm = entries.vm;
         let flush = || {
             vm.count(Counter::TlbFlush);
-            vm.shootdown.flush(vm.machine, &entries.tlb, region);
+            vm.shootdown.flush(vm.machine, &entries.tlb, FlushRange::of(region));
         };
         let old = parent.replace_by_block(slot, child, folio, leaf, flush).ok_or(CollapseRefusal::Busy)?;
         drop(parent);

@@ -38,7 +38,7 @@ impl<M: Machine> Exit<'_, '_, M> {
         let Self { mappings, entries } = *self;
         let (vm, all) = (entries.vm, mappings.all_pages());
         let guard = mappings.write_all();
-        let full = FullGather::new(&vm.memory, &vm.rcu, &entries.tlb);
+        let full = FullGather::new(&vm.memory, &vm.rcu, &entries.tlb, all);
         self.clear_in_parallel(&guard, &full, all);
         self.clear_part(&full, all);
         let emptied = VmaEdit::new(mappings, &guard).replace(all, &[], all);

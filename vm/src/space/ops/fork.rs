@@ -20,7 +20,8 @@ use crate::space::edit::{Mappings, PublishedGuard, Split};
 use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::{AddressSpace, Counter, Error, Held};
 use crate::sync::atomic::Ordering::*;
-use crate::table::{LeafBits, LockedTable, UnlinkedTable, ZeroLeaf, visit_next, walk};
+use crate::table::{LeafBits, LockedTable, OnFork, SlotMarker, UnlinkedTable, ZeroLeaf};
+use crate::table::{visit_next, walk};
 use crate::tlb::Gather;
 use crate::units::{Level, PageSize, Vpn, VpnRange};
 use crate::vma::{VmaFlags, inherit};
@@ -289,7 +290,7 @@ fn share_leaves<M: Machine>(
             }
             Err(NotMappedAgain::OfObject) => continue,
             Err(NotMappedAgain::Referenced) => {
-                leaves.mark_busy(slot);
+                leaves.mark(slot, SlotMarker::Busy);
                 (table.take_write(slot), true)
             }
             Err(NotMappedAgain::TooManyMappings) => {
@@ -312,12 +313,16 @@ fn share_leaves<M: Machine>(
     result.map(|()| frames)
 }
 
-/// As [`share_leaves`], of a slot whose leaf owns nothing.
+/// As [`share_leaves`], of a slot that holds a marker, or a leaf that owns nothing.
 #[inline(always)]
 fn share_unowned<M: Machine>(table: &LockedTable<'_, M>, slot: usize, leaves: &mut UnlinkedTable<'_, M>) {
-    if let Some((leaf, class)) = table.leaf(slot)
-        && class.is_zeros()
-    {
-        leaves.install(slot, ZeroLeaf::BASE, LeafBits::of(leaf));
+    match (table.leaf(slot), table.marker(slot)) {
+        (Some((leaf, class)), _) if class.is_zeros() => {
+            leaves.install(slot, ZeroLeaf::BASE, LeafBits::of(leaf));
+        }
+        (None, Some(marker)) if marker.on_fork() == OnFork::Copy && !mutant!("fork.marker-left-out") => {
+            leaves.mark(slot, marker);
+        }
+        _ => {}
     }
 }

@@ -6,18 +6,19 @@
 //! | the same, referenced, hugetlb | a copy, after the flush | the same |
 //! | the same, referenced | the leaf is split, and base pages are shared | the same |
 //! | zeros | the same leaf | |
-//! | the marker *lost* | the same marker | |
+//! | a marker of which a child gets the same | the same marker | |
 
 use super::fork::Fork;
 use crate::frame::NotMappedAgain;
-use crate::machine::{Entry, Machine, Marker};
+use crate::machine::{Entry, Machine};
 use crate::space::edit::Mappings;
 use crate::space::edit::entries::Entries;
 use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::retry::PageRetry;
 use crate::space::{Counter, Error};
 use crate::sync::{NoProgress, Progress};
-use crate::table::{AtFork, AtPin, LeafBits, LeafClass, LockedTable, Share, ZeroLeaf, walk};
+use crate::table::{AtFork, AtPin, LeafBits, LeafClass, LockedTable, Share, SlotMarker, ZeroLeaf};
+use crate::table::{OnFork, walk};
 use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::pages_of;
 
@@ -28,7 +29,7 @@ enum Passed<'m, M: Machine> {
     /// Nothing: the child's faults find what the leaf maps.
     Skipped,
     /// The marker, which is here too.
-    Marker(Marker),
+    Marker(SlotMarker),
     /// Zeros.
     Zero(ZeroLeaf, LeafBits),
     /// A mapping of the same folio.
@@ -56,7 +57,7 @@ fn pass_entry<'t, M: Machine>(
     table: &mut LockedTable<'t, M>,
     slot: usize,
 ) -> Result<Option<Passed<'t, M>>, Error> {
-    if let Entry::Marker(marker @ Marker::Lost) = table.entry(slot) {
+    if let Some(marker) = table.marker(slot).filter(|marker| marker.on_fork() == OnFork::Copy) {
         return Ok(Some(Passed::Marker(marker)));
     }
     let (Some((leaf, class)), Some(size)) = (table.leaf(slot), table.level().leaf_size()) else {
@@ -170,7 +171,7 @@ impl<M: Machine> Entries<'_, M> {
             Passed::Nothing | Passed::Skipped => Ok(0),
             Passed::Marker(marker) => fill(&mut |above, slot| above.mark_absent(slot, marker)).map(|()| 0),
             Passed::Copied { .. } => {
-                fill(&mut |above, slot| above.mark_absent(slot, Marker::Busy)).map(|()| 0)
+                fill(&mut |above, slot| above.mark_absent(slot, SlotMarker::Busy)).map(|()| 0)
             }
             Passed::Zero(zero, bits) => {
                 self.table.share_huge_zero(zero).map_err(|_| Error::NoMemory)?;

@@ -6,10 +6,10 @@
 //! what is shared (docs/design/pins.md).
 
 use crate::frame::{AllocRequest, Frame, PoolTake};
-use crate::machine::{Entry, Machine, Marker};
+use crate::machine::Machine;
 use crate::space::edit::entries::Entries;
 use crate::space::{AddressSpace, Counter, Error};
-use crate::table::{LeafBits, visit_next, walk};
+use crate::table::{LeafBits, SlotMarker, visit_next, walk};
 use crate::units::{Level, PageSize, Vpn, VpnRange};
 
 /// Copying what a fork has not shared to the child, which only the caller knows. The fork is under way, and
@@ -33,7 +33,7 @@ impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
                 let (level, pages) = (table.level(), table.level().entry_pages());
                 let first = level.index(part.start);
                 let mut slots = first..first + part.len().div_ceil(pages) as usize;
-                let is_busy = |slot: &usize| table.entry(*slot) == Entry::Marker(Marker::Busy);
+                let is_busy = |slot: &usize| table.entry(*slot) == SlotMarker::Busy.entry();
                 let busy = slots.find(is_busy)?;
                 Some((Vpn(part.start.0 & !(pages - 1)).add((busy - first) as u64 * pages), level))
             }) else {
@@ -81,7 +81,7 @@ impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
         let mut table = locked.ok_or(Error::NoMemory)?;
         debug_assert_eq!(
             table.entry(found.slot),
-            Entry::Marker(Marker::Busy),
+            SlotMarker::Busy.entry(),
             "only the caller knows the child"
         );
         table.install(found.slot, copy.into_mapped_at(child.node.birth(page)), LeafBits::of(leaf));

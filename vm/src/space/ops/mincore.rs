@@ -1,12 +1,12 @@
 //! mincore: which pages are present.
 
-use crate::machine::{Entry, Machine, Marker};
+use crate::machine::{Entry, Machine};
 use crate::space::edit::Mappings;
 use crate::space::edit::entries::Entries;
 use crate::space::retry::PageRetry;
 use crate::space::{AddressSpace, Error};
 use crate::sync::Progress;
-use crate::table::walk;
+use crate::table::{OnFault, fault_rule, walk};
 use crate::units::{Level, Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::{Backing, VmaAttributes};
 
@@ -102,8 +102,8 @@ impl<M: Machine> Mincore<'_, '_, M> {
                 }
                 // A fault replaces the zero page: the page is resident all the time, its frame appears in a
                 // moment.
-                (Entry::Marker(Marker::Busy), _) => {}
-                (Entry::Marker(Marker::Unknown), _) => return None,
+                (Entry::Marker(marker), _) if fault_rule(marker) == Some(OnFault::Wait) => {}
+                (Entry::Marker(marker), _) if fault_rule(marker).is_none() => return None,
                 // As Linux, of private mappings too: a fault would find it.
                 (_, Backing::Object(object)) => {
                     let object = vm.object(object, &reading)?;

@@ -14,12 +14,12 @@
 //! So no fault does this by itself: who has called it does, with no lock held.
 
 use crate::frame::{FrameRef, PoolTake, TakingBack};
-use crate::machine::{Entry, Machine, Marker};
+use crate::machine::{Entry, Machine};
 use crate::space::edit::Mappings;
 use crate::space::edit::entries::Entries;
 use crate::space::rmap::Visited;
 use crate::space::{AddressSpace, RmapError, SpaceId, Spaces};
-use crate::table::{LockedTable, walk};
+use crate::table::{LockedTable, Poison, SlotMarker, walk};
 use crate::units::{PageSize, VirtAddr, Vpn, VpnRange};
 use crate::vma::pages_of;
 use core::ops::{ControlFlow, Deref};
@@ -79,16 +79,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 return ControlFlow::Continue(Visited::Stays);
             }
             let pages = pages_of(size.order(), entry.page());
+            let told = table.flush_of(slot, pages).tells_named_if(mutant!("pool.flush-tells-one-page"));
             let flush = |table: &LockedTable<'_, M>| {
                 if !mutant!("pool.taken-before-flush") {
-                    // A TLB forgets the leaf whole, whichever of its pages is named.
-                    victim.entries.flush_page(table, pages.start);
+                    victim.entries.flush_entry(table, told);
                 }
             };
             let is_lost = if mutant!("pool.lost-page-absent") {
                 table.clear_leaf_now(slot, || ())
             } else {
-                table.replace_by_marker(slot, Marker::Lost, flush)
+                table.replace_by_marker(slot, SlotMarker::Poisoned(Poison::HugetlbTaken), flush)
             };
             ControlFlow::Continue(if is_lost { Visited::Gone } else { Visited::Stays })
         });
@@ -134,7 +134,9 @@ impl<'v, M: Machine> PoolOwner<'_, 'v, M> {
         let found = walk(&self.entries.table, page, size.level(), &reading);
         let entry = found.table.lock().map(|table| table.entry(found.slot));
         match entry {
-            Some(Entry::Marker(Marker::Reserved)) => vm.memory.may_take_from_pool(size, PoolTake::Reserved),
+            Some(entry) if entry == SlotMarker::HugetlbReserved.entry() => {
+                vm.memory.may_take_from_pool(size, PoolTake::Reserved)
+            }
             Some(Entry::Absent) => vm.memory.may_take_from_pool(size, PoolTake::Available),
             _ => true,
         }

@@ -7,6 +7,7 @@ mod garbage;
 mod huge;
 mod layout;
 mod many_cpus;
+mod markers;
 mod object;
 mod objects;
 mod odd;

@@ -1,11 +1,10 @@
 //! Retries without progress: each ends after a bounded number of rounds, with an error.
 
 use super::world::{PAGE, boot_map, ends_in, leak, space_of};
-use crate::machine::Marker;
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::space::*;
 use crate::sync::withhold;
-use crate::table::walk;
+use crate::table::{Poison, SlotMarker, walk};
 use crate::units::{Access, Level, PageSize, VirtAddr, Vpn};
 use std::vec::Vec;
 
@@ -27,7 +26,7 @@ fn mapped(path: Path) -> (&'static Space<'static>, VirtAddr) {
 }
 
 /// Puts a marker at which no call is working into the entry of the second page.
-fn marked(path: Path, marker: Marker) -> (&'static Space<'static>, VirtAddr, VirtAddr) {
+fn marked(path: Path, marker: SlotMarker) -> (&'static Space<'static>, VirtAddr, VirtAddr) {
     let (space, base) = mapped(path);
     let page = VirtAddr(base.0 + PAGE);
     let reading = space.vm.read();
@@ -56,7 +55,7 @@ fn pin(space: &Space<'_>, addr: VirtAddr) -> Result<usize, Error> {
 #[test]
 fn populating_what_faults_refuse_ends() {
     for access in [Advice::PopulateRead, Advice::PopulateWrite] {
-        let (space, base, page) = marked(Path::Speculative, Marker::Lost);
+        let (space, base, page) = marked(Path::Speculative, SlotMarker::Poisoned(Poison::HugetlbTaken));
         let fault = Fault { addr: page, access: Access::Read };
         assert_eq!(space.fault(fault), Err(FaultError::NotSupported));
         let populated = ended(space, move |space| space.advise(base, PAGES * PAGE, access));
@@ -67,7 +66,7 @@ fn populating_what_faults_refuse_ends() {
 #[test]
 fn calls_end_at_a_marker_at_which_no_call_is_working() {
     for path in Path::ALL {
-        let (space, base, page) = marked(path, Marker::Busy);
+        let (space, base, page) = marked(path, SlotMarker::Busy);
         for access in [Access::Read, Access::Write] {
             let faulted = ended(space, move |space| space.fault(Fault { addr: page, access }));
             assert_eq!(faulted, Err(FaultError::Stalled));

@@ -3,10 +3,10 @@
 
 use super::world::{PAGE, boot_map, space_of, store};
 use crate::frame::FrameCounts;
+use crate::machine::Entry;
 use crate::machine::testing::TestMachine;
-use crate::machine::{Entry, Marker};
 use crate::space::{AddressSpace, Advice, Counter, Fault, MapRequest, Place, Sharing, Vm};
-use crate::table::walk;
+use crate::table::{SlotMarker, walk};
 use crate::units::{Access, Level, Pfn, VirtAddr};
 use crate::vma::VmaFlags;
 use std::vec::Vec;
@@ -147,7 +147,7 @@ fn a_slot_is_not_marked_as_pending_from_outside() {
     let found = walk(space.inspect().page_table(), page(1).vpn(), Level::Pte, &reading);
     let (mut table, slot) = (found.table.lock().unwrap(), found.slot);
     drop(reading);
-    assert!(!table.mark(slot, Marker::PendingFree(pfn)));
+    assert!(!table.mark(slot, SlotMarker::PendingFree(pfn)));
     assert_eq!(table.entry(slot), Entry::Absent);
     drop(table);
     space.fault(Fault { addr: page(1), access: Access::Write }).unwrap();

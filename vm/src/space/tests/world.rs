@@ -1,9 +1,10 @@
 //! A machine whose memory is one region.
 
 use crate::frame::{BootMap, Init, Region, RegionKind};
+use crate::machine::Format;
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::{AddressSpace, Fault, Layout, Path, Vm};
-use crate::units::{Access, NodeId, PAGE_SIZE, VirtAddr};
+use crate::units::{Access, NodeId, PAGE_SIZE, VirtAddr, VpnRange};
 use std::boxed::Box;
 use std::sync::mpsc;
 use std::thread;
@@ -27,6 +28,20 @@ pub(in crate::space) fn space_of<'v>(vm: &'v Vm<'v, TestMachine>) -> AddressSpac
 /// Makes the page at `addr` present, writable.
 pub(super) fn store(space: &AddressSpace<'_, TestMachine>, addr: VirtAddr) {
     space.fault(Fault { addr, access: Access::Write }).unwrap();
+}
+
+/// Copies the translations of the pages, as a device would: see `machine::testing::copies`.
+pub(in crate::space) fn copy_translations<F: Format>(
+    space: &AddressSpace<'_, TestMachine<F>>,
+    pages: VpnRange,
+) {
+    space.vm().machine().copy_translations((space.id().0, space.root()), pages);
+}
+
+/// What no flush has told since it was copied is as it was. Returns how many copies there are.
+pub(in crate::space) fn check_copies<F: Format>(space: &AddressSpace<'_, TestMachine<F>>) -> usize {
+    let kept = space.vm().machine().check_copies((space.id().0, space.root()));
+    kept.unwrap_or_else(|page| panic!("the translation of {page:?} has changed, and no flush told that"))
 }
 
 /// Lives for ever, so that threads which are left may go on with it.

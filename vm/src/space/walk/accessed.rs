@@ -1,7 +1,7 @@
 //! Which pages of a space were used: a scan that clears accessed bits.
 
 use super::Walker;
-use crate::machine::{Leaf, Machine};
+use crate::machine::{FlushRange, Leaf, Machine};
 use crate::space::Counter;
 use crate::sync::ReadGuard;
 use crate::table::{AccessedScan, scan_accessed, scan_in_parts};
@@ -60,7 +60,7 @@ impl<M: Machine> Walker<'_, '_, M> {
         {
             let vm = self.entries.vm;
             vm.count(Counter::TlbFlush);
-            vm.shootdown.flush(vm.machine, &self.entries.tlb, pages);
+            vm.shootdown.flush(vm.machine, &self.entries.tlb, FlushRange::of_bits(pages));
         }
         scan
     }

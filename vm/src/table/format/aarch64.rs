@@ -37,8 +37,10 @@ const TABLE_READ_ONLY: u64 = 1 << 62;
 const TABLE_NO_EXECUTE_EL1: u64 = 1 << 59;
 const TABLE_NO_EXECUTE_EL0: u64 = 1 << 60;
 const FRAME: u64 = 0x0000_ffff_ffff_f000;
-/// In invalid words that are no leaf: kind of marker; its payload lies as frames do.
+/// In invalid words that are no leaf: kind of marker; its payload begins where a frame does, and has the bits
+/// above it, too.
 const MARKER_SHIFT: u32 = 2;
+const PAYLOAD: u64 = 0x000f_ffff_ffff_f000;
 
 /// AArch64 with 4 levels.
 #[derive(Debug)]
@@ -83,8 +85,9 @@ impl Format for Aarch64 {
 
     #[inline(always)]
     fn pending_free(word: u64, _level: Level) -> Option<Pfn> {
-        let pfn = Pfn((word & FRAME) >> 12);
-        (word == encode_marker(Marker::PendingFree(pfn))).then_some(pfn)
+        let pfn = Pfn((word & PAYLOAD) >> 12);
+        let marker = Marker::from_parts(Marker::PENDING_FREE, pfn.0);
+        (word == encode_marker(marker)).then_some(pfn)
     }
 
     #[inline(always)]
@@ -106,15 +109,15 @@ impl Format for Aarch64 {
 
 #[inline(always)]
 fn encode_marker(marker: Marker) -> u64 {
-    marker.kind() << MARKER_SHIFT | (marker.payload() << 12 & FRAME)
+    marker.kind() << MARKER_SHIFT | (marker.payload() << 12 & PAYLOAD)
 }
 
 /// Of a word that is not present, and no leaf without rights. A bit that no marker has makes it unknown.
 #[cold]
 fn decode_marker(word: u64) -> Marker {
     let kind = (word >> MARKER_SHIFT) & ((1 << Marker::KIND_BITS) - 1);
-    let marker = Marker::from_parts(kind, (word & FRAME) >> 12);
-    if encode_marker(marker) == word { marker } else { Marker::Unknown }
+    let marker = Marker::from_parts(kind, (word & PAYLOAD) >> 12);
+    if encode_marker(marker) == word { marker } else { Marker::UNKNOWN }
 }
 
 /// What a table descriptor takes away from all below it, for a leaf by table.

@@ -89,7 +89,7 @@ fn encode_marker(marker: Marker) -> u64 {
 fn decode_marker(word: u64) -> Marker {
     let kind = (word >> MARKER_SHIFT) & ((1 << Marker::KIND_BITS) - 1);
     let marker = Marker::from_parts(kind, (word & FRAME) >> 12);
-    if encode_marker(marker) == word { marker } else { Marker::Unknown }
+    if encode_marker(marker) == word { marker } else { Marker::UNKNOWN }
 }
 
 #[inline(always)]

@@ -81,8 +81,8 @@ impl<const LEVELS: u32> Format for Riscv<LEVELS> {
         match word & (READ | WRITE | EXECUTE) {
             0 if level != Level::Pte => Entry::Table(pfn),
             // Reserved: the hardware faults. So it does on a leaf of a level that has none.
-            0 | WRITE => Entry::Marker(Marker::Unknown),
-            kind if kind == WRITE | EXECUTE => Entry::Marker(Marker::Unknown),
+            0 | WRITE => Entry::Marker(Marker::UNKNOWN),
+            kind if kind == WRITE | EXECUTE => Entry::Marker(Marker::UNKNOWN),
             _ => Entry::Leaf(decode_leaf(word, pfn, rights(word))),
         }
     }
@@ -107,7 +107,7 @@ fn encode_marker(marker: Marker) -> u64 {
 fn decode_marker(word: u64) -> Marker {
     let kind = (word >> MARKER_SHIFT) & ((1 << Marker::KIND_BITS) - 1);
     let marker = Marker::from_parts(kind, (word & FRAME) >> FRAME_SHIFT);
-    if encode_marker(marker) == word { marker } else { Marker::Unknown }
+    if encode_marker(marker) == word { marker } else { Marker::UNKNOWN }
 }
 
 #[inline(always)]

@@ -71,7 +71,8 @@ impl<const FIVE: bool> Format for X86<FIVE> {
     #[inline(always)]
     fn pending_free(word: u64, _level: Level) -> Option<Pfn> {
         let pfn = Pfn((word & FRAME) >> 12);
-        (word == encode_marker(Marker::PendingFree(pfn))).then_some(pfn)
+        let marker = Marker::from_parts(Marker::PENDING_FREE, pfn.0);
+        (word == encode_marker(marker)).then_some(pfn)
     }
 
     #[inline(always)]
@@ -95,7 +96,7 @@ fn encode_marker(marker: Marker) -> u64 {
 fn decode_marker(word: u64) -> Marker {
     let kind = (word >> MARKER_SHIFT) & ((1 << Marker::KIND_BITS) - 1);
     let marker = Marker::from_parts(kind, (word & FRAME) >> 12);
-    if encode_marker(marker) == word { marker } else { Marker::Unknown }
+    if encode_marker(marker) == word { marker } else { Marker::UNKNOWN }
 }
 
 #[inline(always)]

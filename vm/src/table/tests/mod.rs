@@ -13,6 +13,8 @@ mod loom_zero_table;
 #[cfg(not(loom))]
 mod mapper;
 #[cfg(not(loom))]
+mod marker;
+#[cfg(not(loom))]
 mod not_owned;
 #[cfg(not(loom))]
 mod platform;

@@ -3,9 +3,9 @@
 use super::entries::memory;
 use crate::frame::{Memory, Priority, TableFrame};
 use crate::machine::testing::{TestCpu, TestMachine};
-use crate::machine::{Entry, LeafKind, Marker};
+use crate::machine::{Entry, LeafKind};
 use crate::sync::Rcu;
-use crate::table::{LeafBits, PageTable, walk, walk_cached};
+use crate::table::{LeafBits, PageTable, SlotMarker, walk, walk_cached};
 use crate::units::{Level, Rights, Vpn};
 
 /// The first slot that covers no user address, and one in the middle of those.
@@ -40,7 +40,7 @@ fn a_table_is_not_linked_in_a_slot_of_the_platforms() {
 #[test]
 #[should_panic = "a slot of the platform's"]
 fn a_slot_of_the_platforms_is_not_marked() {
-    with_tree(|tree, _, _| assert!(!tree.top().lock().unwrap().mark(SLOTS[1], Marker::Busy)));
+    with_tree(|tree, _, _| assert!(!tree.top().lock().unwrap().mark(SLOTS[1], SlotMarker::Busy)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::loom_shootdown::{PAGE, World, assert_telling, explore, explore_from, take_away};
 use crate::machine::testing::TestCpu;
-use crate::machine::{Entry, Leaf};
+use crate::machine::{Entry, FlushRange, Leaf};
 use crate::units::{Access, Level, Rights};
 
 /// The CPU, which runs the space, stops to run it for a while, as a scheduler has it.
@@ -62,7 +62,11 @@ fn wait_until_loaded_nowhere(world: &World) {
 #[test]
 fn loom_a_cpu_that_comes_back_while_it_is_taken_out_of_the_mask() {
     fn flush_twice(world: &'static World) {
-        world.shootdown.flush(world.machine, &world.space, crate::units::VpnRange::new(PAGE, PAGE.add(1)));
+        world.shootdown.flush(
+            world.machine,
+            &world.space,
+            FlushRange::of(crate::units::VpnRange::new(PAGE, PAGE.add(1))),
+        );
         world.take_away();
     }
     fn come_back_and_use(world: &'static World) {

@@ -103,7 +103,7 @@ impl World {
 
     /// Flushes it, having seen that it is gone.
     pub(super) fn flush(&self) {
-        self.shootdown.flush(self.machine, &self.space, VpnRange::new(PAGE, PAGE.add(1)));
+        self.shootdown.flush(self.machine, &self.space, FlushRange::of(VpnRange::new(PAGE, PAGE.add(1))));
         for cpu in 0..self.machine.nr_cpus() {
             assert!(!self.machine.has_cached(cpu, PAGE), "a CPU has a flushed page cached");
         }

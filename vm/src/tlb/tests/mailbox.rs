@@ -5,7 +5,7 @@ use crate::tlb::mailbox::{CatchUp, FlushRequest, Mailbox, REQUESTS};
 use crate::units::{Vpn, VpnRange};
 
 fn request(generation: u64, pages: u64) -> FlushRequest {
-    FlushRequest { generation, range: VpnRange::new(Vpn(16), Vpn(16 + pages)) }
+    FlushRequest { generation, named: VpnRange::new(Vpn(16), Vpn(16 + pages)) }
 }
 
 #[test]

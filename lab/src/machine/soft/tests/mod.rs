@@ -48,7 +48,7 @@ impl Format for Tiny {
         let pfn = Pfn((word & FRAME) >> 12);
         match (word & PRESENT, word & LEAF) {
             (0, _) if word & MARKER == 0 => Entry::Absent,
-            (0, _) => Entry::Marker(Marker::Busy),
+            (0, _) => Entry::Marker(Marker::UNKNOWN),
             (_, 0) => Entry::Table(pfn),
             _ => {
                 let mut leaf = Leaf::new(pfn, Rights::from_bits_truncate((word >> 54) as u8));

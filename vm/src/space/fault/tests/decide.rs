@@ -2,6 +2,7 @@
 
 use crate::machine::{Entry, Leaf, LeafKind, Marker};
 use crate::space::fault::decide::{self, Decision, FaultInputs, Goal};
+use crate::table::{Poison, SlotMarker, SwapSlot};
 use crate::units::{Access, Pfn, Rights};
 
 const ZERO: Pfn = Pfn(7);
@@ -42,9 +43,21 @@ fn a_leaf_that_lost_rights_gets_those_of_the_mapping_back() {
 
 #[test]
 fn a_marker_is_waited_for_if_it_is_known() {
-    assert_eq!(decide(Entry::Marker(Marker::Unknown), Access::Read), Decision::Refuse);
-    assert_eq!(decide(Entry::Marker(Marker::Busy), Access::Read), Decision::Wait);
-    assert_eq!(decide(Entry::Marker(Marker::PendingFree(Pfn(9))), Access::Read), Decision::WaitForZap);
+    assert_eq!(decide(Entry::Marker(Marker::UNKNOWN), Access::Read), Decision::Refuse);
+    assert_eq!(decide(SlotMarker::Busy.entry(), Access::Read), Decision::Wait);
+    assert_eq!(decide(SlotMarker::PendingFree(Pfn(9)).entry(), Access::Read), Decision::WaitForZap);
+    assert_eq!(decide(SlotMarker::Migrating(Pfn(9)).entry(), Access::Read), Decision::Wait);
+    assert_eq!(decide(SlotMarker::Guard.entry(), Access::Read), Decision::Deny);
+}
+
+/// What a source has made is filled by it, and by no other: anonymous memory makes no marker yet.
+#[test]
+fn a_marker_of_a_source_is_refused_in_anonymous_memory() {
+    let swap = SlotMarker::Swap(SwapSlot { exclusive: true, device: 3, offset: 9 });
+    let made = [SlotMarker::HugetlbReserved, SlotMarker::Poisoned(Poison::HugetlbTaken), swap];
+    for marker in made {
+        assert_eq!(decide(marker.entry(), Access::Write), Decision::Refuse);
+    }
 }
 
 /// Of an object's page in a private mapping a load gets back what it may have, and a store copies.

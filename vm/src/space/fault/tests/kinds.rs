@@ -61,7 +61,7 @@ fn an_unknown_marker_is_neither_waited_for_nor_replaced() {
     with_space(|space| {
         let start = space.map(&MapRequest::anonymous(2 * PAGE)).unwrap().vpn();
         touch(space, start.add(1));
-        set(space, start, Level::Pte, Entry::Marker(Marker::Unknown));
+        set(space, start, Level::Pte, Entry::Marker(Marker::UNKNOWN));
         let fault = Fault { addr: start.addr(), access: Access::Write };
         assert_eq!(space.fault(fault), Err(FaultError::NotSupported));
         assert_eq!(space.inspect().resident_frame(start), None);

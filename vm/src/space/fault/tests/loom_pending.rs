@@ -8,11 +8,11 @@ use super::loom_pairs::{
 };
 use super::world::*;
 use crate::frame::Kind;
+use crate::machine::Entry;
 use crate::machine::testing::played;
-use crate::machine::{Entry, Marker};
 use crate::space::*;
 use crate::sync::forget_value;
-use crate::table::walk;
+use crate::table::{SlotMarker, walk};
 use crate::units::{Access, Level, Pfn, Vpn};
 use crate::vma::HugePolicy;
 use std::boxed::Box;
@@ -69,7 +69,7 @@ const DROP: Program = |machine, space| {
 
 /// Stores to the second page, twice. True where the slot was pending when it looked.
 const STORE: Program = |machine, space| {
-    let is_pending = matches!(entry(space, SECOND), Entry::Marker(Marker::PendingFree(_)));
+    let is_pending = is_pending(entry(space, SECOND));
     assert!(store(machine, space, SECOND) && store(machine, space, SECOND), "the page stays mapped");
     is_pending
 };
@@ -83,7 +83,7 @@ fn loom_a_store_to_a_page_whose_frame_waits_in_its_slot() {
 #[test]
 fn loom_two_dontneed_of_frames_that_wait_in_their_slots() {
     let use_and_drop: Program = |machine, space| {
-        let is_pending = matches!(entry(space, SECOND), Entry::Marker(Marker::PendingFree(_)));
+        let is_pending = is_pending(entry(space, SECOND));
         machine.translate(SECOND, Access::Read);
         drop_both(machine, space);
         assert!(frame(space, SECOND).is_none(), "nobody stores to it");
@@ -127,4 +127,8 @@ fn loom_a_store_against_a_mapping_put_over_frames_that_wait_in_their_slots() {
     };
     let pair = Pair { before: shared, cpus: [map_over, STORE], after: nothing_left };
     assert_both(explore_pair_on(pair, 96, HugePolicy::Never, played(1, 2)));
+}
+
+fn is_pending(entry: Entry) -> bool {
+    matches!(entry, Entry::Marker(it) if matches!(SlotMarker::of(it), Some(SlotMarker::PendingFree(_))))
 }

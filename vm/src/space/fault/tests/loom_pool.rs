@@ -7,10 +7,10 @@ use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store}
 use super::loom_pin::limit;
 use super::world::*;
 use crate::frame::PoolCounts;
+use crate::machine::Entry;
 use crate::machine::testing::played;
-use crate::machine::{Entry, Marker};
 use crate::space::{Advice, MapBacking, MapRequest, Place};
-use crate::table::walk;
+use crate::table::{SlotMarker, walk};
 use crate::units::{Access, Level, PageSize, Vpn};
 use crate::vma::HugePolicy;
 
@@ -121,7 +121,7 @@ fn loom_a_page_that_is_dropped_against_a_store() {
         space.advise(START.addr(), WHOLE * PAGE, Advice::DontNeed).unwrap();
         // CPU 1 may have a new page by now, which is the only one there is: then it is there still.
         let is_cached = machine.cached(1, START).is_some_and(|leaf| Some(leaf.pfn) == old);
-        assert!(!is_cached || entry(space) != Entry::Marker(Marker::Reserved));
+        assert!(!is_cached || entry(space) != SlotMarker::HugetlbReserved.entry());
         true
     };
     let must_store: Program = |machine, space| {
@@ -150,7 +150,7 @@ fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
         if entry == Entry::Absent {
             assert_eq!(space.vm().memory().huge_pool(SIZE).reserved, 0);
         }
-        assert_ne!(entry, Entry::Marker(Marker::Reserved), "the only page is reserved, and pinned");
+        assert_ne!(entry, SlotMarker::HugetlbReserved.entry(), "the only page is reserved, and pinned");
         true
     };
     let seen = explore(touched, [discard, pin]);

@@ -6,14 +6,15 @@ use super::loom_fork::{NEW, OLD, fork, frame, store};
 use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
 use crate::frame::PoolCounts;
+use crate::machine::Entry;
 use crate::machine::testing::{TestCpu, played, with_leaked};
-use crate::machine::{Entry, Marker};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::testing::run_model;
 use crate::sync::testing::thread;
 use crate::sync::{forget_value, refill_zeros};
 use crate::table::walk;
+use crate::table::{Poison, SlotMarker};
 use crate::units::{Access, Level, PageSize, Pfn, Vpn};
 use core::cell::Cell;
 use std::boxed::Box;
@@ -249,10 +250,8 @@ fn take_back_beside(machine: &'static Tests, space: &'static TestSpace, child: &
     machine.write(head(space).unwrap(), 0, &[NEW]);
     let has_loaded = reader.join().unwrap();
     let reading = child.vm().read();
-    assert_eq!(
-        walk(child.inspect().page_table(), X, Level::Pte, &reading).entry(),
-        Entry::Marker(Marker::Lost)
-    );
+    let taken = SlotMarker::Poisoned(Poison::HugetlbTaken).entry();
+    assert_eq!(walk(child.inspect().page_table(), X, Level::Pte, &reading).entry(), taken);
     drop(reading);
     assert_eq!(held(machine, space), Some([NEW, OLD]));
     has_loaded

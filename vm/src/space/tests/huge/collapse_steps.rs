@@ -3,6 +3,7 @@
 use super::collapse::{byte_of, collapse, fill, with_base_pages};
 use super::*;
 use crate::frame::{FramePlacement, PartialFolio};
+use crate::machine::FlushRange;
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Collapsed};
 use crate::table::{LeafBits, NotFrozen};
@@ -165,7 +166,7 @@ fn the_huge_page_is_installed_after_the_flush_of_what_it_replaces() {
         let child = found.table.child(found.slot, &reading).unwrap().lock_below(&parent).unwrap();
         let flush = || {
             assert_eq!((seen(3), seen(4)), (Some(before), None), "a page and the huge page at once");
-            vm.shootdown.flush(machine, &space.entries.tlb, region);
+            vm.shootdown.flush(machine, &space.entries.tlb, FlushRange::of(region));
         };
         let old = parent.replace_by_block(found.slot, child, folio, (birth, bits.used(true)), flush).unwrap();
         drop((parent, reading));

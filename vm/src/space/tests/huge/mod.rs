@@ -2,6 +2,7 @@
 
 mod collapse;
 mod collapse_steps;
+mod copies;
 mod edits;
 mod faults;
 mod flush;

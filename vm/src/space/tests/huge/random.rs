@@ -3,6 +3,7 @@
 use super::*;
 use crate::machine::testing::played;
 use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::{check_copies, copy_translations};
 use crate::space::{Advice, Error};
 use crate::vma::{FlagAdvice, VmaFlags};
 use std::collections::BTreeMap;
@@ -132,10 +133,14 @@ fn random_calls_leave_what_a_model_of_pages_says_also_in_a_child() {
         with_policies(10 * HUGE, (policy, zeros[seed as usize % 3]), |vm, space| {
             let (mut random, mut model) = (Random(seed), Model::new());
             for nth in 0..120 {
+                copy_translations(&space, pages(0, ARENA));
                 let what = step(&mut random, &space, &mut model);
                 compare(&space, &model, what);
+                check_copies(&space);
                 if nth % 30 == 29 {
+                    copy_translations(&space, pages(0, ARENA));
                     let (child, mut own) = (space.fork().unwrap(), model.clone());
+                    check_copies(&space);
                     compare(&child, &own, "fork");
                     for _ in 0..8 {
                         step(&mut random, &child, &mut own);

@@ -108,7 +108,7 @@ fn the_owner_takes_its_page_back_from_all_who_share_it() {
         assert_eq!((pfn(&space, 0), peek(&space, 0)), (before, Some(7)));
         assert_eq!((record(vm, before), counts(vm, &all, 2)), ((1, 1, true), (1, 1)));
         for one in [&child, &grandchild] {
-            assert_eq!(entry(one, 0), Entry::Marker(Marker::Lost));
+            assert_eq!(entry(one, 0), TAKEN);
             for access in [Access::Read, Access::Write] {
                 assert_eq!(fault(one, 0, access), Err(FaultError::PoolEmpty));
             }
@@ -119,7 +119,7 @@ fn the_owner_takes_its_page_back_from_all_who_share_it() {
         drop(last);
         child.unmap(at(0), BYTES).unwrap();
         grandchild.advise(at(0), BYTES, Advice::DontNeed).unwrap();
-        assert_eq!(entry(&grandchild, 0), Entry::Marker(Marker::Lost));
+        assert_eq!(entry(&grandchild, 0), TAKEN);
         assert_eq!(take_back(&space, 0, &all), Ok(true), "it is this space's alone");
     });
 }
@@ -175,7 +175,10 @@ fn what_a_child_shares_is_dropped_and_another_page_set_aside_if_there_is_one() {
         space.advise(at(0), 2 * BYTES, Advice::DontNeed).unwrap();
         // One is available, for the first of the two.
         assert_eq!(counts(vm, &[&space, &child], 2), (1, 1));
-        assert_eq!((entry(&space, 0), entry(&space, 1)), (Entry::Marker(Marker::Reserved), Entry::Absent));
+        assert_eq!(
+            (entry(&space, 0), entry(&space, 1)),
+            (SlotMarker::HugetlbReserved.entry(), Entry::Absent)
+        );
         assert_eq!([0, 1].map(|page| peek(&child, page)), [1, 2].map(Some));
         drop(child);
         assert_eq!(counts(vm, &[&space], 2), (3, 1));

@@ -1,5 +1,6 @@
 //! Memory of the reserved pool: what is set aside, which space gets it, and that it all comes back.
 
+mod copies;
 mod cow;
 mod edits;
 mod fork;
@@ -14,11 +15,11 @@ mod shared;
 use super::world::{PAGE, boot_map, space_of};
 use crate::frame::PoolCounts;
 use crate::machine::testing::TestMachine;
-use crate::machine::{Entry, Leaf, Marker};
+use crate::machine::{Entry, Leaf};
 use crate::space::{
     AddressSpace, Counter, Error, Fault, FaultError, MapBacking, MapRequest, Outcome, Place, RmapError, Vm,
 };
-use crate::table::walk;
+use crate::table::{Poison, SlotMarker, walk};
 use crate::units::{Access, Level, PageSize, Pfn, Rights, VirtAddr, Vpn};
 use crate::vma::VmaFlags;
 
@@ -30,6 +31,8 @@ const HUGE: u64 = PageSize::Huge.pages();
 const BYTES: u64 = PageSize::Huge.bytes();
 /// The first page of the arena.
 const BASE: u64 = 8 * PageSize::Giant.pages();
+/// The entry of a page that was taken back.
+const TAKEN: Entry = SlotMarker::Poisoned(Poison::HugetlbTaken).entry();
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 /// Runs the test with a pool of `pages` huge pages, on a machine that has few frames more. Afterwards all are
@@ -133,7 +136,7 @@ fn counts(vm: &TestVm<'_>, spaces: &[&TestSpace<'_>], pages: u64) -> (u64, u64) 
     vm.memory().check().unwrap();
     let counts = vm.memory().huge_pool(PageSize::Huge);
     let entries = || spaces.iter().flat_map(|space| (0..pages).map(|page| entry(space, page)));
-    let reserved = entries().filter(|entry| *entry == Entry::Marker(Marker::Reserved)).count();
+    let reserved = entries().filter(|entry| *entry == SlotMarker::HugetlbReserved.entry()).count();
     assert_eq!(counts.reserved, reserved as u64, "set aside, and entries that say so");
     (counts.free, counts.reserved)
 }

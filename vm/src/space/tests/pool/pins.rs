@@ -67,7 +67,10 @@ fn what_is_pinned_is_dropped_and_set_aside_as_far_as_another_page_is_available()
         // One page is available: it is set aside for the first, and none for the second.
         space.advise(at(0), 2 * BYTES, Advice::DontNeed).unwrap();
         assert_eq!(counts(vm, &[&space], 2), (1, 1));
-        assert_eq!((entry(&space, 0), entry(&space, 1)), (Entry::Marker(Marker::Reserved), Entry::Absent));
+        assert_eq!(
+            (entry(&space, 0), entry(&space, 1)),
+            (SlotMarker::HugetlbReserved.entry(), Entry::Absent)
+        );
         assert_eq!(fault(&space, 1, Access::Write), Err(FaultError::PoolEmpty));
         store(&space, 0, 7);
         drop(pins);

@@ -32,7 +32,7 @@ fn beside_a_reference_to_what_is_restored(
         machine.run_as(1);
         let _active = space.activate(None);
         loaded.store(true, SeqCst);
-        while entry(space, 0) != Entry::Marker(Marker::Reserved) {
+        while entry(space, 0) != SlotMarker::HugetlbReserved.entry() {
             thread::yield_now();
         }
         let frame = vm.memory().try_get(pfn).expect("user memory still");
@@ -103,7 +103,7 @@ fn a_page_is_not_taken_back_beside_a_reference_which_no_child_can_put() {
     drop(reference);
     assert_eq!(take_back(&space, 0, &spaces), Ok(true));
     store(&space, 0, 2);
-    assert_eq!(entry(&child, 0), Entry::Marker(Marker::Lost));
+    assert_eq!(entry(&child, 0), TAKEN);
 }
 
 /// The reference comes after the child has lost its page.

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::space::Advice;
+use crate::space::tests::world::{check_copies, copy_translations};
+use crate::units::VpnRange;
 use std::collections::BTreeSet;
 use std::vec::Vec;
 
@@ -72,9 +74,9 @@ fn compare(vm: &TestVm<'_>, spaces: &[TestSpace<'_>], model: &Model, what: &str)
         for (nr, page) in pages.iter().enumerate() {
             let expected = match page {
                 Page::Hole => Entry::Absent,
-                Page::Untouched { is_set_aside: true, .. } => Entry::Marker(Marker::Reserved),
+                Page::Untouched { is_set_aside: true, .. } => SlotMarker::HugetlbReserved.entry(),
                 Page::Untouched { .. } => Entry::Absent,
-                Page::Lost => Entry::Marker(Marker::Lost),
+                Page::Lost => TAKEN,
                 Page::Held { folio, .. } => {
                     let byte = model.bytes[*folio];
                     assert_eq!(peek(space, nr as u64), Some(byte), "page {nr} after {what}");
@@ -212,8 +214,11 @@ fn random_calls_agree_with_the_model() {
             let mut model = Model::default();
             model.spaces.push([Page::Hole; ARENA as usize]);
             let mut random = Random(seed);
+            let arena = VpnRange::new(at(0).vpn(), at(ARENA).vpn());
             for nr in 0..120 {
+                spaces.iter().for_each(|space| copy_translations(space, arena));
                 let what = step(&mut random, &mut spaces, &mut model);
+                assert!(spaces.iter().map(check_copies).sum::<usize>() <= 3 * 3 * ARENA as usize);
                 compare(vm, &spaces, &model, &std::format!("{what}, step {nr} of seed {seed}"));
             }
         });

@@ -7,7 +7,8 @@ mod riscv;
 mod x86_64;
 
 use super::format::leaves;
-use crate::machine::{Entry, Format, Leaf, Marker};
+use crate::machine::{Entry, Format, Leaf};
+use crate::table::SlotMarker;
 use crate::table::format::{Aarch64, Ept, Sv39, Sv48, Sv57, X86_64, X86_64La57};
 use crate::units::{Access, Level, PAGE_SHIFT, PageSize, Pfn, Rights, VirtAddr};
 use std::collections::HashMap;
@@ -88,8 +89,8 @@ fn agrees<F: Format>(walk: Walk) {
             let beside = tables.walk::<F>(walk, address ^ size.bytes(), b'r', true);
             assert_eq!(beside, None, "{} beside {leaf:?}, {size:?}", F::NAME);
         }
-        let pending = Marker::PendingFree(Pfn(0x1234));
-        for entry in [Entry::Absent, Entry::Marker(Marker::Busy), Entry::Marker(pending)] {
+        let pending = SlotMarker::PendingFree(Pfn(0x1234)).entry();
+        for entry in [Entry::Absent, SlotMarker::Busy.entry(), pending] {
             let tables = Tables::new::<F>(address, entry, size.level());
             for (letter, _) in ACCESSES {
                 let found = tables.walk::<F>(walk, address, letter, true);

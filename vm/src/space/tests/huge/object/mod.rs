@@ -1,6 +1,7 @@
 //! Huge pages of shared memory: the object has the folio, spaces map it whole or by base pages. Each test
 //! runs under both proofs and in three formats.
 
+mod copies;
 mod edits;
 mod faults;
 mod mishaps;

@@ -1,7 +1,9 @@
 //! Random calls of two spaces on one object, against a model of its pages and of what each space maps.
 
 use super::*;
+use crate::space::tests::world::{check_copies, copy_translations};
 use crate::space::{Advice, MemlockLimit};
+use crate::units::VpnRange;
 
 /// Pages of the object.
 const PAGES: u64 = 3 * HUGE;
@@ -75,7 +77,9 @@ fn random_calls_of_two_spaces_leave_what_a_model_of_the_object_says() {
             for nth in 0..100 {
                 let which = random.below(2) as usize;
                 let space = [&child, &second][which];
+                copy_translations(space, VpnRange::new(at(0).vpn(), at(PAGES).vpn()));
                 step(&mut random, space, &mut mapped[which], &mut object);
+                check_copies(space);
                 if nth % 5 == 4 {
                     recount(vm, &[&child, &second]);
                 }
