@@ -1,5 +1,6 @@
 //! One cell of the matrix: two operations at one distance, in random states.
 
+use super::fields::NEIGHBOURS;
 use super::operation::{Act, Distance, Operation};
 use super::state::{State, setting};
 use crate::calls::{Call, CallResult, PAGE, Segv};
@@ -106,12 +107,13 @@ impl Cell {
         let names = recorded.names();
         let mut met = BTreeSet::new();
         for conflict in &conflicts {
-            for name in written(conflict, &names) {
-                if !met.insert(name.clone()) {
-                    continue;
-                }
-                let (sites, is_shared) = sites(conflict);
-                let none = Shared { states: 0, neighbours: 0, sites };
+            let (sites, is_shared) = sites(conflict);
+            let mut written = written(conflict, &names);
+            if !is_shared && written.iter().all(|name| RECORDS.contains(&name.as_str())) {
+                written = vec![NEIGHBOURS.into()];
+            }
+            for name in written.into_iter().filter(|name| met.insert(name.clone())) {
+                let none = Shared { states: 0, neighbours: 0, sites: sites.clone() };
                 let shared = self.lines.entry(name).or_insert(none);
                 shared.states += 1;
                 shared.neighbours += u64::from(!is_shared);
@@ -119,6 +121,9 @@ impl Cell {
         }
     }
 }
+
+/// What lies in a frame's record.
+const RECORDS: [&str; 2] = ["the lock of a table", "the record of a frame"];
 
 /// Where a write of one is, and where an access of the other is: of a word in common, if there is one.
 fn sites(conflict: &Conflict) -> ([String; 2], bool) {

@@ -22,6 +22,9 @@ const fn seldom(letter: char, name: &'static str, reason: &'static str) -> Field
     Field { is_seldom: true, ..field(letter, name, reason) }
 }
 
+/// The records of two frames, each used by one CPU alone.
+pub const NEIGHBOURS: &str = "the records of two frames";
+
 /// Every field that operations are known to share.
 pub const FIELDS: &[Field] = &[
     field(
@@ -45,9 +48,10 @@ pub const FIELDS: &[Field] = &[
     field('H', "the end of the space's heap", "brk reads and moves it"),
     field('T', "the lock of a table", "entries change under it; upper tables are locked to link lower ones"),
     field('D', "the contents of a table", "eight entries are a line; walks read entries of upper tables"),
-    field('M', "the record of a frame", "counts of one frame, or two frames whose records are one line"),
+    field('M', "the record of a frame", "counts of one frame"),
     field('A', "the trees of spaces", "two children of one space are linked to it"),
     field('U', "the contents of a user frame", "the program's own accesses to one page"),
+    seldom('N', NEIGHBOURS, "a record is half a line; which frames are neighbours is chance"),
     seldom('E', "the RCU epoch", "advanced once for each lot of garbage; read sections read it"),
     seldom('C', "a CPU's read sections, last hits and garbage", "an advance of the epoch asks each CPU"),
     seldom('Z', "the zone's free lists and their lock", "a refill of a CPU's cache, once for 128 frames"),

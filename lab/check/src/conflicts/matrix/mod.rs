@@ -28,7 +28,7 @@ mod state;
 
 pub use cell::{Cell, Shared};
 pub use chart::svg;
-pub use fields::{FIELDS, Field};
+pub use fields::{FIELDS, Field, NEIGHBOURS};
 pub use operation::{Distance, Operation};
 pub use report::{Listed, Report};
 
