@@ -221,7 +221,9 @@ fn one_figure_can_be_taken_alone() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
-    let cases: [&[&str]; 27] = [
+    let cases: [&[&str]; 29] = [
+        &["calibrate", "--out", "/nowhere/profile.txt"],
+        &["calibrate", "--out", "/"],
         &["zero", "--memory", "6M"],
         &["zero", "--rounds", "0"],
         &["fault", "page_fault2"],

@@ -50,6 +50,11 @@ const SOAKS: &[Soak] = &[
         arguments: "run --release --package interleaf-check -- pairs --seeds 1000",
     },
     Soak {
+        name: "conflicts",
+        what: "300 states of every pair of operations at every distance, recorded",
+        arguments: "run --release --package interleaf-check -- conflicts --states 300",
+    },
+    Soak {
         name: "walkers",
         what: "1 000 seeds of every walker beside every writer, in three formats",
         arguments: "run --release --package interleaf-check -- walkers --seeds 1000",

@@ -9,6 +9,7 @@ fn check(arguments: &[&str]) -> Output {
 }
 
 const SMALL: &[&[&str]] = &[
+    &["conflicts", "--states", "1", "--with", "read"],
     &["counts", "--small"],
     &["pairs", "--seeds", "1"],
     &["walkers", "--seeds", "1", "--with", "Scan", "--format", "x86-64,riscv"],
@@ -30,7 +31,10 @@ fn json_is_one_object_and_text_fits_80_columns() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
-    let cases: [&[&str]; 9] = [
+    let cases: [&[&str]; 12] = [
+        &["conflicts", "--states", "0"],
+        &["conflicts", "--states", "1", "--with", "nothing"],
+        &["conflicts", "--svg", "/nowhere/matrix.svg"],
         &["counts", "nothing"],
         &["pairs", "--seeds", "0"],
         &["pairs", "--seeds", "2", "--first", "18446744073709551614"],
@@ -69,4 +73,19 @@ fn each_count_is_a_figure_of_the_benchmark_that_has_its_name() {
         let counts = count(&interleaf_lab::measure::bench::Options::small()).expect("nothing is wrong");
         assert_eq!(counts.iter().map(|count| count.name).collect::<Vec<_>>(), benchmark.figures);
     }
+}
+
+#[test]
+fn a_picture_of_the_matrix_has_a_panel_for_each_distance() {
+    let file = std::env::temp_dir().join(format!("interleaf-matrix-{}.svg", std::process::id()));
+    let output = check(&["conflicts", "--states", "1", "--with", "mincore", "--svg", file.to_str().unwrap()]);
+    let svg = std::fs::read_to_string(&file).expect("it was written");
+    std::fs::remove_file(&file).expect("it is there");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for distance in interleaf_check::conflicts::matrix::Distance::ALL {
+        assert!(svg.contains(&format!(">{distance}<")), "{distance}");
+    }
+    // Each other operation beside mincore twice, by row and by column, and mincore beside itself.
+    let others = interleaf_check::conflicts::matrix::Operation::ALL.len() - 1;
+    assert_eq!(svg.matches("<rect").count(), 6 * (2 * others + 1));
 }

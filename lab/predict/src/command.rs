@@ -13,9 +13,8 @@ use interleaf_lab::error::Failure;
 use interleaf_lab::machine::sim::{self, Profile, Setting};
 use interleaf_lab::os::on_all_cpus;
 use interleaf_lab::os::terminal;
-use interleaf_lab::show::{Output, Progress, width};
-use std::fs::{self, File};
-use std::io::Write as _;
+use interleaf_lab::show::{Output, OutputFile, Progress, width};
+use std::fs;
 use std::path::{Path as FilePath, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,7 +24,8 @@ use std::sync::Arc;
 #[command(name = "interleaf predict", version, about, max_term_width = 80)]
 struct Args {
     /// What is predicted: page_fault1, shared_tables, zone_frames, zone_faults, malloc1, zone_batches,
-    /// zone_returned, zone_mixed, zone_strewn, zone_huge, or a trace that `interleaf record` has written
+    /// zone_returned, zone_mixed, zone_strewn, zone_huge, shared_counter, reader_count, or a trace that
+    /// `interleaf record` has written
     #[arg(value_name = "WORKLOAD|TRACE")]
     workload: String,
     /// Numbers of CPUs, 1 to 4096; of a trace, up to its threads [default: 1,2,16,48,192; of a trace: 1 and
@@ -51,6 +51,9 @@ struct Args {
     /// Processes that run a trace, each in a space of its own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     copies: Option<u32>,
+    /// How long each section of reader_count is, ns [default: 1000]
+    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u32).range(0..=1_000_000_000))]
+    work: Option<u32>,
     /// Draws the gaps between accesses: the same seed, the same output
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -108,8 +111,7 @@ fn run(args: &Args) -> Result<(), Failure> {
             "--path linux-*: Linux's locks are modelled for workloads, not for traces",
         ));
     }
-    let refuse = |error| Failure::usage(format!("--svg: {error}"));
-    let chart = args.svg.as_ref().map(File::create).transpose().map_err(refuse)?;
+    let chart = args.svg.as_deref().map(|path| OutputFile::open("--svg", path)).transpose()?;
     let places: Vec<_> = paths.iter().flat_map(|&path| cpus.iter().map(move |&cpus| (path, cpus))).collect();
     let points = predict(args, &subject, setting, &places)?;
     let report = Report {
@@ -123,8 +125,8 @@ fn run(args: &Args) -> Result<(), Failure> {
         bottlenecks: points.iter().filter_map(Bottleneck::of).collect(),
         points,
     };
-    if let Some(mut chart) = chart {
-        chart.write_all(report.svg().as_bytes()).map_err(refuse)?;
+    if let Some(chart) = chart {
+        chart.write(&report.svg())?;
     }
     args.output.emit(&report, Report::text)
 }
@@ -165,11 +167,20 @@ impl Args {
             Ok(_) if self.copies.is_some() => {
                 Err(Failure::usage("--copies is for traces: a workload runs on as many CPUs as --cpus says"))
             }
+            Err(_) if file.is_file() && self.work.is_some() => {
+                Err(Failure::usage("--work is for reader_count: a trace has its own times"))
+            }
             Err(_) if file.is_file() => {
                 let program = Arc::new(RecordedProgram::read(file)?);
                 Ok(Subject::Trace(Replay { program, copies: self.copies.unwrap_or(1) }))
             }
-            named => named.map(Subject::Workload),
+            named => {
+                let with_work = |named: Named| match self.work {
+                    Some(ns) => named.with_work(u64::from(ns) * 1000),
+                    None => Ok(named),
+                };
+                named.and_then(with_work).map(Subject::Workload)
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What CPUs waited for, by what lies on the line and by the place in the source.
 
 use interleaf_lab::machine::sim::{Ps, Report, Wait};
-use interleaf_lab::machine::watch::{Names, Place};
+use interleaf_lab::machine::watch::{Names, site};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -91,14 +91,4 @@ impl Sum {
             share_slept: share(self.slept),
         }
     }
-}
-
-/// A place in the source, from the folder of its crate on.
-fn site(place: Place) -> String {
-    let file = place.file();
-    let file = ["vm/src/", "lab/", "linux-abi/"]
-        .iter()
-        .find_map(|start| file.find(start))
-        .map_or(file, |at| &file[at..]);
-    format!("{file}:{}", place.line())
 }

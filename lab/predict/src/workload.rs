@@ -5,9 +5,10 @@ use crate::linux::Way;
 use crate::sample::{Operations, Sample};
 use crate::system::{self, Space, System, Workload};
 use interleaf::space::{Advice, MapRequest, Path};
+use interleaf::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf_lab::error::Failure;
-use interleaf_lab::machine::sim::{Setting, measured, meet};
+use interleaf_lab::machine::sim::{Ps, Setting, Sim, measured, meet, pass};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Pages of a table.
@@ -30,6 +31,7 @@ enum Kind {
     Touch(Touch),
     Malloc(Malloc),
     Frames(Load),
+    Counter(Counter),
 }
 
 /// Every workload.
@@ -94,6 +96,18 @@ pub const WORKLOADS: &[Named] = &[
         operations: "blocks",
         kind: Kind::Frames(Load::Huge),
     },
+    Named {
+        name: "shared_counter",
+        about: "each CPU adds to one word, and does nothing else: what a line costs that all write",
+        operations: "additions",
+        kind: Kind::Counter(Counter { then: None }),
+    },
+    Named {
+        name: "reader_count",
+        about: "each CPU adds to one word, computes for --work ns, and subtracts: a lock that readers count in",
+        operations: "sections",
+        kind: Kind::Counter(Counter { then: Some(READER_WORK) }),
+    },
 ];
 
 impl Named {
@@ -108,6 +122,19 @@ impl Named {
         found.ok_or_else(|| Failure::usage(none()))
     }
 
+    /// The same with sections of this length.
+    ///
+    /// # Errors
+    /// It has no sections.
+    pub fn with_work(self, work: Ps) -> Result<Self, Failure> {
+        match self.kind {
+            Kind::Counter(Counter { then: Some(_) }) => {
+                Ok(Self { kind: Kind::Counter(Counter { then: Some(work) }), ..self })
+            }
+            _ => Err(Failure::usage(format!("--work is for reader_count: {} has no sections", self.name))),
+        }
+    }
+
     /// Runs it on so many CPUs.
     ///
     /// # Errors
@@ -117,6 +144,7 @@ impl Named {
             Kind::Touch(touch) => system::run(setting, &touch, way, cpus),
             Kind::Malloc(malloc) => system::run(setting, &malloc, way, cpus),
             Kind::Frames(load) => system::run(setting, &load, way, cpus),
+            Kind::Counter(counter) => system::run(setting, &counter, way, cpus),
         }
     }
 }
@@ -232,6 +260,53 @@ impl Workload for Malloc {
         // All stay until the last is done: flushes reach all CPUs.
         meet();
         drop(running);
+        done
+    }
+}
+
+/// Operations of `shared_counter` and `reader_count`.
+const ADDITIONS: u64 = 1000;
+/// How long a section of `reader_count` is, if nothing is said.
+const READER_WORK: Ps = 1_000_000;
+
+/// Read-modify-writes of one word by all CPUs. Nothing of the library: faults go no way, and all paths are the
+/// same.
+#[derive(Clone, Copy, Debug)]
+struct Counter {
+    /// The length of the section that an addition begins and a subtraction ends; none: it is only added.
+    then: Option<Ps>,
+}
+
+/// A word on a line of its own.
+#[repr(align(128))]
+struct Word(AtomicU64<Sim>);
+
+impl Workload for Counter {
+    type Shared<'v> = Box<Word>;
+
+    fn frames(&self, _: u32) -> u64 {
+        0
+    }
+
+    fn prepare<'v>(&self, _: &Space<'v>, _: Path, _: u32) -> Box<Word> {
+        Box::new(Word(AtomicU64::new(0)))
+    }
+
+    fn run<'v>(&self, _: &System<'_, 'v>, word: &Box<Word>) -> Operations {
+        let mut done = Operations::default();
+        // Relaxed: a count, which is not read.
+        let operation = || {
+            word.0.fetch_add(1, Relaxed);
+            if let Some(work) = self.then {
+                pass(work);
+                word.0.fetch_sub(1, Relaxed);
+            }
+        };
+        operation();
+        meet();
+        measured(|| (0..ADDITIONS).for_each(|_| done.operation(|_| operation())));
+        // The others are measured beside as many as there are.
+        meet();
         done
     }
 }

@@ -75,28 +75,110 @@ fn a_trace_runs_on_as_many_cpus_as_it_has_threads_and_copies_multiply_it() {
     assert!(stderr.contains("--copies N runs N processes"), "{stderr}");
 }
 
+/// A file that goes with the test.
+struct Written(std::path::PathBuf);
+
+impl Written {
+    fn new(name: &str, content: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("interleaf-predict-{}-{name}", std::process::id()));
+        std::fs::write(&path, content).expect("it can be written");
+        Self(path)
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().expect("a plain name")
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// One line says what is wrong with which word; where the command line itself cannot be read, how to get help
+/// follows.
 #[test]
-fn what_cannot_be_done_is_said_with_status_2() {
-    let cases: [&[&str]; 11] = [
-        &["nothing"],
-        &["page_fault1", "--cpus", "0"],
-        &["page_fault1", "--cpus", "4097"],
-        &["page_fault1", "--cpus", "one"],
-        &["page_fault1", "--path", "vma"],
-        &["page_fault1", "--profile", "nothing"],
-        &["page_fault1", "--placement", "nowhere"],
-        &["page_fault1", "--copies", "2"],
-        &[TRACE, "--copies", "0"],
-        &[TRACE, "--path", "linux-mmap-lock"],
-        &["page_fault1", "--cpus", "1", "--svg", "/nowhere/chart.svg"],
+fn what_cannot_be_done_is_said_once_with_status_2() {
+    let garbage = Written::new("garbage.trace", b"no trace at all");
+    let empty = Written::new("empty.trace", b"");
+    let cut = Written::new("cut.trace", &std::fs::read(TRACE).expect("it is there")[..1000]);
+    let profile = Written::new("profile.txt", b"gap 1 ns guess: short\n");
+    let folder = env!("CARGO_MANIFEST_DIR");
+    let cases: [(&[&str], &str); 23] = [
+        (&[TRACE, "--path", "linux-mmap-lock"], "--path linux-*: "),
+        (&["page_fault1", "--work", "5"], "--work is for reader_count: page_fault1 has no sections"),
+        (&[TRACE, "--work", "5"], "--work is for reader_count: a trace has its own times"),
+        (&["reader_count", "--work", "long"], "'long' for '--work <NS>'"),
+        (&["nothing"], "nothing: no workload, one of page_fault1,"),
+        (&["/nowhere/at.trace"], "/nowhere/at.trace: no workload,"),
+        (&[folder], "no workload,"),
+        (&[garbage.name()], garbage.name()),
+        (&[empty.name()], empty.name()),
+        (&[cut.name()], cut.name()),
+        (&["page_fault1", "--cpus", "0"], "'0' for '--cpus <N,...>'"),
+        (&["page_fault1", "--cpus", "4097"], "'4097' for '--cpus <N,...>'"),
+        (&["page_fault1", "--cpus", "one"], "'one' for '--cpus <N,...>'"),
+        (&["page_fault1", "--cpus", ""], "'--cpus <N,...>'"),
+        (&["page_fault1", "--path", "vma"], "'vma' for '--path <PATH,...>'"),
+        (&["page_fault1", "--profile", "nothing"], "--profile nothing: "),
+        (&["page_fault1", "--profile", folder], "--profile "),
+        (&["page_fault1", "--profile", profile.name()], "is missing"),
+        (&["page_fault1", "--placement", "nowhere"], "'nowhere' for '--placement <PLACEMENT>'"),
+        (&["page_fault1", "--copies", "2"], "--copies is for traces"),
+        (&[TRACE, "--copies", "0"], "'0' for '--copies <N>'"),
+        (&["page_fault1", "--seed", "one"], "'one' for '--seed <SEED>'"),
+        (&["page_fault1", "--cpus", "1", "--svg", "/nowhere/chart.svg"], "--svg /nowhere/chart.svg: "),
     ];
-    for arguments in cases {
+    for (arguments, said) in cases {
         let output = predict(arguments);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
-        assert!(!stderr.is_empty() && output.stdout.is_empty(), "{arguments:?}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+        let first = stderr.lines().next().unwrap_or_default();
+        assert!(first.contains(said), "{arguments:?}: {stderr}");
+        let is_ours = first.starts_with("interleaf: ") && stderr.lines().count() == 1;
+        assert!(is_ours || first.starts_with("error: "), "{arguments:?}: {stderr}");
     }
-    let stderr = String::from_utf8(predict(&["nothing"]).stderr).unwrap();
-    assert!(stderr.starts_with("interleaf: nothing: no workload, one of page_fault1,"), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1);
+}
+
+#[test]
+fn a_chart_that_was_there_stays_where_the_prediction_is_refused() {
+    let chart = Written::new("kept.svg", b"an earlier chart");
+    let refused = predict(&["page_fault1", "--profile", "nothing", "--svg", chart.name()]);
+    assert_eq!(refused.status.code(), Some(2));
+    let refused = predict(&[TRACE, "--cpus", "4096", "--svg", chart.name()]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(std::fs::read(&chart.0).expect("it is there"), b"an earlier chart");
+}
+
+/// What a line costs that all write, whichever way faults go.
+#[test]
+fn a_shared_counter_is_one_line_that_is_handed_on() {
+    let output = predict(&["shared_counter", "--cpus", "1,16", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let rate = |path: &str, cpus: u64| {
+        let points = json["points"].as_array().expect("points");
+        let point = points.iter().find(|point| point["path"] == path && point["cpus"] == cpus);
+        point.expect("it was asked for")["rate"]["value"].as_f64().expect("a rate")
+    };
+    for path in ["speculative", "locked"] {
+        let (one, many) = (1e9 / rate(path, 1), 1e9 / rate(path, 16));
+        assert!((6.0..7.5).contains(&one) && (46.0..54.0).contains(&many), "{path}: {one} {many} ns");
+    }
+}
+
+/// One CPU takes as long as its section and two additions; many take turns at the word, twice for each section.
+#[test]
+fn readers_that_are_counted_wait_for_the_count_once_there_are_enough_of_them() {
+    let ns = |cpus: &str| {
+        let line = ["reader_count", "--work", "500", "--path", "locked", "--cpus", cpus, "--json"];
+        let json: serde_json::Value =
+            serde_json::from_slice(&predict(&line).stdout).expect("one JSON object");
+        1e9 / json["points"][0]["rate_per_cpu"]["value"].as_f64().expect("a rate")
+    };
+    let (one, many) = (ns("1"), ns("20"));
+    assert!((505.0..520.0).contains(&one), "{one} ns");
+    // 20 CPUs, twice a way of 47 ns each.
+    assert!((0.9..1.1).contains(&(many / (20.0 * 2.0 * 47.0))), "{many} ns");
 }

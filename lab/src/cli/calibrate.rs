@@ -2,9 +2,8 @@
 
 use crate::error::Failure;
 use crate::measure::{Options, calibrate};
-use crate::show::Output;
+use crate::show::{Output, OutputFile};
 use serde::Serialize;
-use std::fs;
 use std::path::PathBuf;
 
 /// The arguments of `interleaf calibrate`.
@@ -40,12 +39,12 @@ struct Number {
 
 /// Measures, writes, and prints.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let file = args.out.as_deref().map(|path| OutputFile::open("--out", path)).transpose()?;
     let options = if args.small { Options::small() } else { Options::full() };
     let profile = calibrate::calibrate(&options)?;
     let text = profile.to_string();
-    if let Some(file) = &args.out {
-        let refuse = |error| Failure::usage(format!("{}: {error}", file.display()));
-        fs::write(file, &text).map_err(refuse)?;
+    if let Some(file) = file {
+        file.write(&text)?;
     }
     let number =
         |(name, value, unit, source): (_, _, _, &str)| Number { name, value, unit, source: source.into() };

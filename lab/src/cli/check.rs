@@ -20,6 +20,8 @@ pub struct Args {
 /// What can be checked.
 #[derive(Clone, Debug, clap::Subcommand)]
 enum What {
+    /// Every pair of operations that commute: which share a line that one of them writes, and why
+    Conflicts(Words),
     /// Exact counts of the seeded and of the recording machine, which `interleaf bench` judges
     Counts(Words),
     /// Random cases of spaces, parsers and the oracle, until a time is over
@@ -37,6 +39,7 @@ enum What {
 /// Builds the program, says so where that takes long, and becomes it.
 pub fn run(args: Args) -> Result<(), Failure> {
     let (name, Words { words }) = match args.what {
+        What::Conflicts(words) => ("conflicts", words),
         What::Counts(words) => ("counts", words),
         What::Fuzz(words) => ("fuzz", words),
         What::Oracle(words) => ("oracle", words),

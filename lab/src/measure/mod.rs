@@ -10,6 +10,7 @@ pub mod fault;
 pub mod garbage;
 pub mod init;
 mod options;
+pub mod predicted;
 pub mod teardown;
 pub mod timed_machine;
 pub mod tour;

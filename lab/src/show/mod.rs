@@ -4,10 +4,12 @@
 
 pub mod bars;
 pub mod chart;
+mod output_file;
 mod progress;
 pub mod table;
 pub mod width;
 
+pub use output_file::OutputFile;
 pub use progress::Progress;
 
 use crate::error::Failure;

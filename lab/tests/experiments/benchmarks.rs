@@ -1,6 +1,7 @@
 //! Every benchmark, at small size.
 
-use interleaf_lab::measure::bench::{BENCHMARKS, Options};
+use interleaf_lab::measure::bench::{BENCHMARKS, Options, sim};
+use interleaf_lab::measure::predicted::Predicted;
 use std::collections::HashSet;
 
 /// The benchmarks whose machines run the library.
@@ -31,13 +32,13 @@ const WITH_LIBRARY: &[&str] = &[
     "teardown.beside",
 ];
 
-/// Those that another program counts: `lab/check/tests/command_line.rs`.
-const COUNTED: &[&str] = &["fair.waits", "spaces.shared"];
+/// Those for which another program counts, `lab/check/tests/command_line.rs`, or predicts.
+const OF_OTHERS: &[&str] = &["fair.waits", "spaces.shared", "sim"];
 
 #[test]
 fn every_benchmark_gives_the_figures_it_names_at_small_size() {
     let options = Options::small();
-    for benchmark in BENCHMARKS.iter().filter(|benchmark| !COUNTED.contains(&benchmark.name)) {
+    for benchmark in BENCHMARKS.iter().filter(|benchmark| !OF_OTHERS.contains(&benchmark.name)) {
         let measured = benchmark.measure(&options);
         let (figures, garbage) = measured.unwrap_or_else(|e| panic!("{}: {e}", benchmark.name));
         assert_eq!(garbage.is_some(), WITH_LIBRARY.contains(&benchmark.name), "{}", benchmark.name);
@@ -47,6 +48,38 @@ fn every_benchmark_gives_the_figures_it_names_at_small_size() {
             assert!(figure.value.is_finite() && figure.low <= figure.high, "{figure:?}");
         }
     }
+}
+
+/// With a prediction as `interleaf predict --json` prints it.
+#[test]
+fn two_cpus_are_compared_with_what_is_predicted_of_them() {
+    let options = Options::small();
+    let predicted = |_: &str| {
+        Predicted::read(
+            br#"{"points": [{"path": "speculative", "rate_per_cpu": {"value": 10000000.0, "low": 1.0}},
+                            {"path": "locked", "rate_per_cpu": {"value": 2500000.0}}], "seed": 1}"#,
+        )
+    };
+    if options.cpus.len() < 2 {
+        let refused = sim::figures(&options, predicted).unwrap_err().to_string();
+        return assert!(refused.contains("this host lends one"), "{refused}");
+    }
+    let figures = sim::figures(&options, predicted).expect("the host has memory");
+    let names: Vec<_> = figures.iter().map(|figure| figure.name).collect();
+    assert_eq!(names, sim::BENCHMARK.figures);
+    let yardsticks: Vec<_> = figures.iter().map(|figure| figure.yardstick_value).collect();
+    assert_eq!(yardsticks[..3], [Some(4.0), Some(100.0), Some(400.0)]);
+    for figure in figures {
+        assert!(figure.ratio.is_some_and(|ratio| ratio > 0.0) && figure.low <= figure.high, "{figure:?}");
+        assert_eq!(figure.verdict, None, "{figure:?}");
+    }
+}
+
+#[test]
+fn what_is_no_prediction_is_refused() {
+    assert!(Predicted::read(b"{}").is_err() && Predicted::read(b"").is_err());
+    let none = Predicted::read(br#"{"points": []}"#).expect("no points").ns("locked");
+    assert!(none.unwrap_err().to_string().contains("nothing about the locked path"));
 }
 
 #[test]

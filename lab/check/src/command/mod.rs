@@ -1,5 +1,6 @@
 //! The command line of `interleaf check`: one file per subcommand, each with its `Args` and its `run`.
 
+mod conflicts;
 mod counts;
 mod fuzz;
 mod oracle;
@@ -26,6 +27,8 @@ struct Line {
 /// What can be checked. `interleaf` lists the same names: `lab/src/cli/check.rs`.
 #[derive(clap::Subcommand)]
 enum What {
+    /// Every pair of operations that commute: which share a line that one of them writes, and why
+    Conflicts(conflicts::Args),
     /// Exact counts of the seeded and of the recording machine, which `interleaf bench` judges
     Counts(counts::Args),
     /// Random cases of spaces, parsers and the oracle, until a time is over
@@ -45,6 +48,7 @@ pub fn main() -> ExitCode {
     let line = Line::parse();
     width::set_terminal(terminal::columns());
     let checked = match line.what {
+        What::Conflicts(args) => conflicts::run(&args),
         What::Counts(args) => counts::run(&args),
         What::Fuzz(args) => fuzz::run(&args),
         What::Oracle(args) => oracle::run(&args),

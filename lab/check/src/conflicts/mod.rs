@@ -6,6 +6,7 @@
 //! `lab/check/tests/counted/conflicts.txt`, which only ever gets shorter.
 
 mod cost;
+pub mod matrix;
 mod scenarios;
 mod scenes;
 mod turns;
@@ -14,7 +15,7 @@ pub use cost::{Cost, of_faults};
 pub use scenarios::{Pair, fight};
 pub use scenes::{Operation, Scene, Where};
 
-use interleaf_lab::machine::watch::{Conflict, Footprint, Labels, Names, conflicts};
+use interleaf_lab::machine::watch::{Conflict, Labels, Names};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -37,12 +38,12 @@ pub struct Fights {
 }
 
 impl Fights {
-    fn of(first: &Footprint, second: &Footprint, names: &Names, labels: &Labels) -> Self {
+    fn of(conflicts: &[Conflict], names: &Names, labels: &Labels) -> Self {
         let mut fights = Self::default();
-        for conflict in conflicts(first, second) {
-            let fight = fights.by_name.entry(called(&conflict, names)).or_default();
+        for conflict in conflicts {
+            let fight = fights.by_name.entry(called(conflict, names)).or_default();
             fight.lines += 1;
-            fight.writes += writes(&conflict);
+            fight.writes += writes(conflict);
             // One of each kind is enough for people.
             if fight.lines == 1 {
                 fights.in_full += &conflict.show(labels).to_string();
@@ -62,12 +63,17 @@ const BOTH_WRITE: &str = "both write: ";
 /// `both write: NAME` or `one writes: NAME`.
 fn called(conflict: &Conflict, names: &Names) -> String {
     let how = if conflict.both_write { BOTH_WRITE } else { "one writes: " };
+    format!("{how}{}", written(conflict, names).join(" + "))
+}
+
+/// What is written on the line, each name once.
+fn written(conflict: &Conflict, names: &Names) -> Vec<String> {
     let uses = conflict.first.iter().chain(&conflict.second);
     let mut fields: Vec<_> =
         uses.filter(|used| used.kind.writes()).map(|used| names.of(used.addr, used.place)).collect();
     fields.sort();
     fields.dedup();
-    format!("{how}{}", fields.join(" + "))
+    fields
 }
 
 fn writes(conflict: &Conflict) -> u64 {

@@ -57,7 +57,7 @@ pub fn fight(pair: Pair, path: Path, each: u64) -> Fights {
     drop(cpu);
     (0..2).for_each(|me| warm(&machine, &space, pair, me, parts[me as usize]));
     let operate = |me: u32, n| operate(&space, pair, me, parts[me as usize], n);
-    let fights = in_turns([&space, &space], each, operate);
+    let fights = in_turns([&space, &space], each, operate).fights();
     // A space ends on a CPU.
     let _cpu = machine.enter(CpuId(0));
     drop(space);

@@ -96,7 +96,7 @@ impl Scene {
             let _cpu = machine.enter(CpuId(me as u32));
             Part::new(spaces[me], me as u64, operations[me], each)
         });
-        let fights = in_turns(spaces, each, |me, n| parts[me as usize].operate(n + 1));
+        let fights = in_turns(spaces, each, |me, n| parts[me as usize].operate(n + 1)).fights();
         let _cpu = machine.enter(CpuId(0));
         drop((one, other));
         fights

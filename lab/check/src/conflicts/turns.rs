@@ -6,7 +6,7 @@ use interleaf::space::AddressSpace;
 use interleaf::table::format::X86_64;
 use interleaf::units::CpuId;
 use interleaf_lab::machine::soft::SoftMachine;
-use interleaf_lab::machine::watch::{Names, Watch, footprint};
+use interleaf_lab::machine::watch::{Conflict, Footprint, Names, Watch, conflicts, footprint};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::thread;
 
@@ -33,9 +33,39 @@ impl Turns {
     }
 }
 
+/// What each CPU touched.
+pub(super) struct Recorded<'s, 'v> {
+    spaces: [&'s Space<'v>; 2],
+    cpus: [Footprint; 2],
+}
+
+impl Recorded<'_, '_> {
+    /// The lines that one CPU wrote and the other touched.
+    pub(super) fn conflicts(&self) -> Vec<Conflict> {
+        conflicts(&self.cpus[0], &self.cpus[1])
+    }
+
+    /// What lies where, now. The caller runs on no CPU.
+    pub(super) fn names(&self) -> Names {
+        let vm = self.spaces[0].vm();
+        let _cpu = vm.machine().enter(CpuId(0));
+        Names::of_now(vm.machine(), vm, &self.spaces)
+    }
+
+    /// The lines for which the CPUs contend, by name. The caller runs on no CPU.
+    pub(super) fn fights(&self) -> Fights {
+        let names = self.names();
+        Fights::of(&self.conflicts(), &names, &names.labels())
+    }
+}
+
 /// Has CPUs 0 and 1 call `operate(cpu, n)` for each `n` below `each`, in turns, each with its space active,
-/// and returns the lines for which they contend. The caller runs on no CPU.
-pub(super) fn in_turns(spaces: [&Space<'_>; 2], each: u64, operate: impl Fn(u32, u64) + Sync) -> Fights {
+/// and records what they touch. The caller runs on no CPU.
+pub(super) fn in_turns<'s, 'v>(
+    spaces: [&'s Space<'v>; 2],
+    each: u64,
+    operate: impl Fn(u32, u64) + Sync,
+) -> Recorded<'s, 'v> {
     let (vm, turns) = (spaces[0].vm(), Turns(AtomicU64::new(0)));
     let (machine, operate) = (vm.machine(), &operate);
     let take_turns = |me: u32| {
@@ -59,7 +89,5 @@ pub(super) fn in_turns(spaces: [&Space<'_>; 2], each: u64, operate: impl Fn(u32,
         let second = scope.spawn(|| work(1));
         (work(0), second.join().expect("the second CPU comes to its end"))
     });
-    let _cpu = machine.enter(CpuId(0));
-    let names = Names::of_now(machine, vm, &spaces);
-    Fights::of(&first, &second, &names, &names.labels())
+    Recorded { spaces, cpus: [first, second] }
 }

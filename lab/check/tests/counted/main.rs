@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod fork_lines;
+mod matrix;
 mod pin_lines;
 mod walk_lines;
 mod walks;

@@ -3,11 +3,10 @@
 use super::policy::SwitchHint;
 use super::report::StepKind;
 use super::scheduler::Scheduler;
-use crate::machine::soft::{Flavour, current};
+use crate::machine::soft::{Flavour, cpu_of_thread, current};
 use crate::os::membarrier::Membarrier;
 use interleaf::machine::{AccessKind, Context, Cpu, Irq};
 use interleaf::units::CpuId;
-use std::num::NonZeroU32;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -24,24 +23,15 @@ pub enum Baton {}
 // leave its CPU; `wake` takes the address. 6: `access` steps the scheduler, which uses nothing of the
 // library. 7: `handle_interrupts` looks at the flag. 8: the number of the bus, which is given out once.
 unsafe impl Cpu for Baton {
-    type CpuWords = [u64; 64];
+    cpu_of_thread!();
 
     const OBSERVED: bool = true;
-    const SEVERAL_MACHINES: bool = true;
 
     #[track_caller]
     fn access(addr: usize, _len: usize, kind: AccessKind) {
         if let Some(scheduler) = Scheduler::running() {
             scheduler.step(StepKind::Access { kind, addr, place: Location::caller() }, SwitchHint::Stay);
         }
-    }
-
-    fn id() -> CpuId {
-        current::cpu()
-    }
-
-    fn machine() -> NonZeroU32 {
-        current::machine()
     }
 
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
@@ -74,22 +64,9 @@ unsafe impl Cpu for Baton {
         }
     }
 
-    fn interrupts_off() -> Irq {
-        current::interrupts_off()
-    }
-
     unsafe fn interrupts_restore(state: Irq) {
         // SAFETY: the caller's promise is the same.
         unsafe { current::interrupts_restore(state) };
-    }
-
-    fn preempt_off() {
-        current::preempt_off();
-    }
-
-    unsafe fn preempt_on() {
-        // SAFETY: the caller's promise is the same.
-        unsafe { current::preempt_on() };
     }
 
     fn now_ns() -> u64 {

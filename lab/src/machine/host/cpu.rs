@@ -2,12 +2,10 @@
 
 use super::task;
 use crate::machine::soft::bus::RESCHEDULE;
-use crate::machine::soft::{Flavour, current};
+use crate::machine::soft::{Flavour, cpu_of_thread, current};
 use crate::os::futex;
 use interleaf::machine::{Context, Cpu, Irq};
-use interleaf::units::CpuId;
 use std::cell::Cell;
-use std::num::NonZeroU32;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Instant;
@@ -36,19 +34,9 @@ fn prefetch(address: usize) {
 // has left its CPU meanwhile, which it cannot with preemption or interrupts off. 6: nothing is observed. 7:
 // `handle_interrupts` looks at the flag. 8: the number of the bus, which is given out once.
 unsafe impl Cpu for Host {
-    type CpuWords = [u64; 64];
-    const SEVERAL_MACHINES: bool = true;
+    cpu_of_thread!();
+
     const PREFETCH: Option<fn(usize)> = Some(prefetch);
-
-    #[inline]
-    fn id() -> CpuId {
-        current::cpu()
-    }
-
-    #[inline]
-    fn machine() -> NonZeroU32 {
-        current::machine()
-    }
 
     #[inline]
     fn with_context<R>(f: impl FnOnce(&Context) -> R) -> R {
@@ -82,25 +70,9 @@ unsafe impl Cpu for Host {
     }
 
     #[inline]
-    fn interrupts_off() -> Irq {
-        current::interrupts_off()
-    }
-
-    #[inline]
     unsafe fn interrupts_restore(state: Irq) {
         // SAFETY: the caller's promise is the same.
         unsafe { current::interrupts_restore(state) };
-    }
-
-    #[inline(always)]
-    fn preempt_off() {
-        current::preempt_off();
-    }
-
-    #[inline(always)]
-    unsafe fn preempt_on() {
-        // SAFETY: the caller's promise is the same.
-        unsafe { current::preempt_on() };
     }
 
     fn now_ns() -> u64 {

@@ -1,11 +1,10 @@
 //! A CPU in virtual time.
 
 use super::simulation::Simulation;
-use crate::machine::soft::{Flavour, current};
+use crate::machine::soft::{Flavour, cpu_of_thread, current};
 use crate::os::membarrier::Membarrier;
 use interleaf::machine::{AccessKind, Context, Cpu, Irq};
 use interleaf::units::CpuId;
-use std::num::NonZeroU32;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -22,26 +21,15 @@ pub enum Sim {}
 // the address. 6: `access` charges the simulation, which uses nothing of the library. 7: every way to a
 // handler asks whether interrupts are on. 8: the number of the bus, which is given out once.
 unsafe impl Cpu for Sim {
-    type CpuWords = [u64; 64];
+    cpu_of_thread!();
 
     const OBSERVED: bool = true;
-    const SEVERAL_MACHINES: bool = true;
 
     #[inline]
     #[track_caller]
     fn access(addr: usize, len: usize, kind: AccessKind) {
         let place = Location::caller();
         Simulation::with(|simulation| simulation.access(addr, len, kind, place));
-    }
-
-    #[inline]
-    fn id() -> CpuId {
-        current::cpu()
-    }
-
-    #[inline]
-    fn machine() -> NonZeroU32 {
-        current::machine()
     }
 
     #[inline]
@@ -80,11 +68,6 @@ unsafe impl Cpu for Sim {
     }
 
     #[inline]
-    fn interrupts_off() -> Irq {
-        current::interrupts_off()
-    }
-
-    #[inline]
     unsafe fn interrupts_restore(state: Irq) {
         // SAFETY: the caller's promise is the same, here and below.
         let in_a_run = Simulation::with(|simulation| unsafe {
@@ -95,17 +78,6 @@ unsafe impl Cpu for Sim {
             // SAFETY: as above; without a run nothing was restored there.
             unsafe { current::interrupts_restore(state) };
         }
-    }
-
-    #[inline]
-    fn preempt_off() {
-        current::preempt_off();
-    }
-
-    #[inline]
-    unsafe fn preempt_on() {
-        // SAFETY: the caller's promise is the same.
-        unsafe { current::preempt_on() };
     }
 
     fn now_ns() -> u64 {

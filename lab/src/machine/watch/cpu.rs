@@ -3,10 +3,8 @@
 use super::nmi;
 use super::recorder::{Touch, note_access};
 use crate::machine::host::Host;
-use crate::machine::soft::{Flavour, current};
+use crate::machine::soft::{Flavour, cpu_of_thread, current};
 use interleaf::machine::{AccessKind, Context, Cpu, Irq};
-use interleaf::units::CpuId;
-use std::num::NonZeroU32;
 use std::panic::Location;
 use std::sync::atomic::AtomicU32;
 
@@ -17,10 +15,9 @@ pub enum Watch {}
 // SAFETY: 1 to 5, 8: a `Host` CPU. 6: the recorder keeps what it hears in memory of its own. 7: the same, but
 // for a handler of NMIs that a test has come at an access, as the rule says.
 unsafe impl Cpu for Watch {
-    type CpuWords = [u64; 64];
+    cpu_of_thread!();
 
     const OBSERVED: bool = true;
-    const SEVERAL_MACHINES: bool = true;
 
     #[inline]
     #[track_caller]
@@ -33,16 +30,6 @@ unsafe impl Cpu for Watch {
             place: Location::caller(),
         });
         nmi::note_access();
-    }
-
-    #[inline]
-    fn id() -> CpuId {
-        Host::id()
-    }
-
-    #[inline]
-    fn machine() -> NonZeroU32 {
-        Host::machine()
     }
 
     #[inline]
@@ -66,22 +53,9 @@ unsafe impl Cpu for Watch {
         Host::wake(word, count);
     }
 
-    fn interrupts_off() -> Irq {
-        Host::interrupts_off()
-    }
-
     unsafe fn interrupts_restore(state: Irq) {
         // SAFETY: the caller's promise is the same.
         unsafe { Host::interrupts_restore(state) };
-    }
-
-    fn preempt_off() {
-        Host::preempt_off();
-    }
-
-    unsafe fn preempt_on() {
-        // SAFETY: the caller's promise is the same.
-        unsafe { Host::preempt_on() };
     }
 
     fn now_ns() -> u64 {

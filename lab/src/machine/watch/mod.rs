@@ -18,4 +18,4 @@ pub use footprint::{Conflict, Footprint, Use, conflicts};
 pub use labels::{Field, Labels};
 pub use names::Names;
 pub use nmi::with_nmi_at;
-pub use recorder::{Place, Touch, footprint, record};
+pub use recorder::{Place, Touch, footprint, record, site};

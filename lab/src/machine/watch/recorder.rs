@@ -9,6 +9,16 @@ use std::panic::Location;
 /// A place in the source.
 pub type Place = &'static Location<'static>;
 
+/// A place as file and line, the file from the folder of its crate on.
+pub fn site(place: Place) -> String {
+    let file = place.file();
+    let file = ["vm/src/", "lab/", "linux-abi/"]
+        .iter()
+        .find_map(|start| file.find(start))
+        .map_or(file, |at| &file[at..]);
+    format!("{file}:{}", place.line())
+}
+
 /// One access to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {

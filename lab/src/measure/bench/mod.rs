@@ -40,6 +40,7 @@ mod pin;
 mod replay;
 mod replay_linear;
 mod rmap;
+pub mod sim;
 mod sizes;
 mod space;
 mod spaces;
@@ -91,6 +92,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     spaces::WAITING,
     fair::MUNMAP,
     paths::BENCHMARK,
+    sim::BENCHMARK,
     index::BENCHMARK,
     metadata::BENCHMARK,
     init::BENCHMARK,

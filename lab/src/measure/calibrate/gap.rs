@@ -7,14 +7,12 @@ use super::{Measured, Samples};
 use crate::error::Failure;
 use crate::machine::sim::Profile;
 use crate::machine::soft::Signal;
-use crate::measure::checked::PREDICT;
+use crate::measure::predicted::Predicted;
 use crate::measure::{Options, timed_machine};
 use crate::os::affinity;
 use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapRequest, Path};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr};
-use serde::Deserialize;
-use std::fs;
 use std::time::Instant;
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -57,34 +55,9 @@ fn fault_on_host(options: &Options) -> Result<f64, Failure> {
     Ok(Samples::take(SAMPLES, sample).at(10))
 }
 
-#[derive(Deserialize)]
-struct Report {
-    points: Vec<Point>,
-}
-
-#[derive(Deserialize)]
-struct Point {
-    rate_per_cpu: Value,
-}
-
-#[derive(Deserialize)]
-struct Value {
-    value: f64,
-}
-
 /// Nanoseconds of a fault of one CPU, predicted with this gap.
 fn predicted(profile: &Profile, gap_ps: u64) -> Result<f64, Failure> {
     let mut with_gap = profile.clone();
     with_gap.costs.gap = gap_ps;
-    let file = std::env::temp_dir().join(format!("interleaf-calibrate-{}.txt", std::process::id()));
-    fs::write(&file, with_gap.to_string())?;
-    let mut predict = PREDICT.program()?;
-    predict.args(["page_fault1", "--cpus", "1", "--path", "speculative", "--json", "--profile"]).arg(&file);
-    let output = predict.output();
-    let _removed = fs::remove_file(&file);
-    let output = output?;
-    let report: Report = serde_json::from_slice(&output.stdout)
-        .map_err(|error| Failure::check(format!("interleaf predict page_fault1: {error}")))?;
-    let point = report.points.first().ok_or_else(|| Failure::check("a prediction of no point"))?;
-    Ok(1e9 / point.rate_per_cpu.value)
+    Predicted::of(&with_gap, "page_fault1", 1, "speculative")?.ns("speculative")
 }

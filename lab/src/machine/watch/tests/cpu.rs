@@ -1,4 +1,5 @@
 use super::*;
+use interleaf::units::CpuId;
 use crate::machine::watch::{Footprint, Labels, conflicts, footprint, record};
 use interleaf::sync::atomic::{AtomicU64, Ordering, fence};
 use interleaf::sync::{Plain, SpinLock};
