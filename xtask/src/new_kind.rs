@@ -1,9 +1,9 @@
 //! `cargo xtask new-kind`: a backing and a kind of marker that nothing lists come in by few files.
 //!
 //! ```text
-//!   checks/new-kind/new-kind.patch ──► its files are those of checks/new-kind/files, three of the tree at most
-//!                                  ──► applied to a copy of the library in target/new-kind, whose tests of
-//!                                      the new kind are built and run
+//!   checks/new-kind/new-kind.patch ──► its files are those of checks/new-kind/files, three of the tree at
+//! most                                  ──► applied to a copy of the library in target/new-kind, whose tests
+//! of                                      the new kind are built and run
 //! ```
 //!
 //! Where a change of the library makes the patch fail to apply, the patch is made anew: apply what still

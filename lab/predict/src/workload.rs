@@ -269,8 +269,8 @@ const ADDITIONS: u64 = 1000;
 /// How long a section of `reader_count` is, if nothing is said.
 const READER_WORK: Ps = 1_000_000;
 
-/// Read-modify-writes of one word by all CPUs. Nothing of the library: faults go no way, and all paths are the
-/// same.
+/// Read-modify-writes of one word by all CPUs. Nothing of the library: faults go no way, and all paths are
+/// the same.
 #[derive(Clone, Copy, Debug)]
 struct Counter {
     /// The length of the section that an addition begins and a subtraction ends; none: it is only added.

@@ -168,7 +168,8 @@ fn a_shared_counter_is_one_line_that_is_handed_on() {
     }
 }
 
-/// One CPU takes as long as its section and two additions; many take turns at the word, twice for each section.
+/// One CPU takes as long as its section and two additions; many take turns at the word, twice for each
+/// section.
 #[test]
 fn readers_that_are_counted_wait_for_the_count_once_there_are_enough_of_them() {
     let ns = |cpus: &str| {

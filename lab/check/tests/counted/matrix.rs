@@ -4,7 +4,8 @@
 use interleaf_check::conflicts::matrix::{Cell, Distance, FIELDS, NEIGHBOURS, Operation, Report, play};
 use std::collections::BTreeSet;
 
-/// States of each pair and distance. `interleaf check conflicts` plays more; `cargo xtask soak conflicts` many.
+/// States of each pair and distance. `interleaf check conflicts` plays more; `cargo xtask soak conflicts`
+/// many.
 const STATES: u64 = 2;
 
 #[test]

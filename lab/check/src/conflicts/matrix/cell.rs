@@ -143,8 +143,8 @@ fn sites(conflict: &Conflict) -> ([String; 2], bool) {
     (in_common.or_else(any).expect("one of them writes"), is_shared)
 }
 
-/// A page of the CPU's own is written. Where both do so, no CPU owns the locks of the space's tables any more,
-/// as in any space with threads on two CPUs.
+/// A page of the CPU's own is written. Where both do so, no CPU owns the locks of the space's tables any
+/// more, as in any space with threads on two CPUs.
 fn edit(cpu: usize, space: &Space<'_>) {
     let _entered = space.vm().machine().enter(CpuId(cpu as u32));
     let addr = VirtAddr(WARM + ((2 + cpu as u64) << 36));

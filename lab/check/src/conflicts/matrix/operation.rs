@@ -116,8 +116,8 @@ impl Operation {
         (0..Self::ALL.len()).flat_map(from)
     }
 
-    /// What it is for CPU `cpu`, whose area begins at `area` and whose heap at `heap`. A call is about so many
-    /// pages; accesses of two CPUs to one page go to lines of their own.
+    /// What it is for CPU `cpu`, whose area begins at `area` and whose heap at `heap`. A call is about so
+    /// many pages; accesses of two CPUs to one page go to lines of their own.
     pub(super) fn act(self, cpu: usize, area: u64, pages: u64, heap: u64) -> Act {
         let (addr, len, byte) = (area, pages * PAGE, area + 64 * cpu as u64);
         let both = Prot::READ | Prot::WRITE;

@@ -54,8 +54,8 @@ impl State {
         cpu.min(self.spaces - 1)
     }
 
-    /// What each operation answers, CPU 0's first; none if the order of the two is visible in answers, maps or
-    /// pages.
+    /// What each operation answers, CPU 0's first; none if the order of the two is visible in answers, maps
+    /// or pages.
     pub(super) fn commuting_answers(&self) -> Option<[CallResult; 2]> {
         let mut model = Spaces::new(&setting(), self.spaces);
         for cpu in 0..2 {
