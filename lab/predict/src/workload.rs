@@ -104,7 +104,7 @@ pub const WORKLOADS: &[Named] = &[
     },
     Named {
         name: "reader_count",
-        about: "each CPU adds to one word, computes for --work ns, and subtracts: a lock that readers count in",
+        about: "each CPU adds to one word, works for --work ns, and subtracts: a lock that counts readers",
         operations: "sections",
         kind: Kind::Counter(Counter { then: Some(READER_WORK) }),
     },

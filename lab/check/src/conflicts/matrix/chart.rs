@@ -20,8 +20,8 @@ pub fn svg(cells: &[Cell]) -> String {
     let (across, down) = (NAMES + side + GAP, NAMES + side + GAP);
     let (width, height) = (PANELS * across, Distance::ALL.len().div_ceil(PANELS) * down + GAP);
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-         font-size=\"10\">\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"10\">\n"
     );
     for (number, &distance) in Distance::ALL.iter().enumerate() {
         let (left, top) = (number % PANELS * across, number / PANELS * down);
