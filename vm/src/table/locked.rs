@@ -189,7 +189,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// 2. An entry of the kind *table* points to a table of `memory` that only this slot points to.
     /// 3. A leaf is not *owned*, nor [by table](crate::machine::LeafKind::BY_TABLE), and no marker is
     ///    [`PendingFree`](SlotMarker::PendingFree). No table that was linked by this call is detached: the
-    /// tree    is the embedder's, and no space edits it.
+    ///    tree is the embedder's, and no space edits it.
     pub unsafe fn set_entry(&mut self, slot: usize, entry: Entry) {
         self.put(slot, entry);
     }
