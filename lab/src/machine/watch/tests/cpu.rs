@@ -1,8 +1,8 @@
 use super::*;
-use interleaf::units::CpuId;
 use crate::machine::watch::{Footprint, Labels, conflicts, footprint, record};
 use interleaf::sync::atomic::{AtomicU64, Ordering, fence};
 use interleaf::sync::{Plain, SpinLock};
+use interleaf::units::CpuId;
 use std::sync::Arc;
 
 fn on_cpu<R>(cpu: u32, f: impl FnOnce() -> R) -> R {
