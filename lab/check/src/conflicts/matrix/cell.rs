@@ -77,9 +77,7 @@ impl Cell {
         drop(cpu);
         let own = [0, 1].map(|cpu| &spaces[state.space_of(cpu)]);
         (0..2).for_each(|cpu| edit(cpu, own[cpu]));
-        for cpu in 0..2 {
-            prepare(cpu, own[cpu], &state.before[cpu]);
-        }
+        own.iter().enumerate().for_each(|(cpu, space)| prepare(cpu, space, &state.before[cpu]));
         let (seen, children) = (Mutex::new([None, None]), Mutex::new(Vec::new()));
         let recorded = in_turns(own, 1, |cpu, _| {
             let cpu = cpu as usize;

@@ -58,7 +58,7 @@ fn panel(svg: &mut String, cells: &[Cell], distance: Distance, (left, top): (usi
 
 fn square(svg: &mut String, cell: &Cell, (x, y): (usize, usize)) {
     // One hexadecimal digit for each of three colours.
-    let light = if cell.states == 0 { 15 } else { 15 * cell.free / cell.states };
+    let light = (15 * cell.free).checked_div(cell.states).unwrap_or(15);
     let _ = writeln!(
         svg,
         "<rect x=\"{x}\" y=\"{y}\" width=\"{EDGE}\" height=\"{EDGE}\" fill=\"#{light:x}{light:x}{light:x}\"/>"

@@ -4,6 +4,7 @@ use super::fields;
 use super::{Cell, Distance, pinned};
 use interleaf_lab::show::table::{self, grouped};
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -193,9 +194,12 @@ impl Listed {
     }
 }
 
+/// Cells, states, states with neighbours; and states by the sites.
+type Sums<'a> = (u64, u64, u64, BTreeMap<&'a [String; 2], u64>);
+
 /// What is shared, in all cells together.
 fn fields(cells: &[Cell]) -> Vec<SharedField> {
-    let mut sums: BTreeMap<&str, (u64, u64, u64, BTreeMap<&[String; 2], u64>)> = BTreeMap::new();
+    let mut sums: BTreeMap<&str, Sums<'_>> = BTreeMap::new();
     for (name, shared) in cells.iter().flat_map(|cell| &cell.lines) {
         let (cells, states, neighbours, sites) = sums.entry(name).or_default();
         *cells += 1;
@@ -203,23 +207,22 @@ fn fields(cells: &[Cell]) -> Vec<SharedField> {
         *neighbours += shared.neighbours;
         *sites.entry(&shared.sites).or_default() += shared.states;
     }
-    let sum =
-        |(name, (cells, states, neighbours, sites)): (&str, (u64, u64, u64, BTreeMap<&[String; 2], u64>))| {
-            let known = name.split(" + ").find_map(fields::find);
-            let most = sites.into_iter().max_by_key(|(_, states)| *states).map(|(sites, _)| sites.clone());
-            let [write, other] = most.unwrap_or_default();
-            SharedField {
-                letter: known.map_or('?', |field| field.letter),
-                field: name.into(),
-                cells,
-                states,
-                neighbours,
-                write,
-                other,
-                reason: known.map_or("unknown", |field| field.reason),
-            }
-        };
+    let sum = |(name, (cells, states, neighbours, sites)): (&str, Sums<'_>)| {
+        let known = name.split(" + ").find_map(fields::find);
+        let most = sites.into_iter().max_by_key(|(_, states)| *states).map(|(sites, _)| sites.clone());
+        let [write, other] = most.unwrap_or_default();
+        SharedField {
+            letter: known.map_or('?', |field| field.letter),
+            field: name.into(),
+            cells,
+            states,
+            neighbours,
+            write,
+            other,
+            reason: known.map_or("unknown", |field| field.reason),
+        }
+    };
     let mut fields: Vec<_> = sums.into_iter().map(sum).collect();
-    fields.sort_by(|a, b| b.states.cmp(&a.states));
+    fields.sort_by_key(|field| Reverse(field.states));
     fields
 }

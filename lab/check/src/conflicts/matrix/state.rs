@@ -93,7 +93,7 @@ impl State {
     }
 
     /// The pages that an operation can have changed.
-    fn pages(&self, model: &Spaces, space: usize) -> Vec<(u64, PageState)> {
+    fn pages(&self, model: &Spaces, space: usize) -> Pages {
         let heap = setting().start_brk;
         let starts = self.areas.into_iter().chain([heap]);
         let looked_at = starts.flat_map(|start| (0..AREA_PAGES).map(move |page| start + page * PAGE));
@@ -101,11 +101,14 @@ impl State {
     }
 }
 
+/// Pages by their addresses.
+type Pages = Vec<(u64, PageState)>;
+
 /// All that is seen of two operations.
 #[derive(PartialEq)]
 struct Seen {
     answers: [CallResult; 2],
-    spaces: Vec<(Vec<MapLine>, Vec<(u64, PageState)>)>,
+    spaces: Vec<(Vec<MapLine>, Pages)>,
 }
 
 /// Draws a state.
