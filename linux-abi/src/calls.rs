@@ -63,7 +63,7 @@ const ABOVE: VirtAddr = VirtAddr(1 << 32);
 /// # Errors
 /// [`Errno::EINVAL`] for an offset inside of a page; [`Errno::EBADF`] where the flags ask for a file;
 /// [`Errno::EOPNOTSUPP`] for a mapping that grows down, and [`Errno::EPERM`] for locked memory, which are
-/// refused rather than ignored; else as [`AddressSpace::map`], or [`AddressSpace::map_huge_pool`], and
+/// refused rather than ignored; else as [`AddressSpace::map`], and
 /// [`Errno::EINVAL`] where they say neither shared nor private, or huge pages of a size that there is not.
 #[inline]
 pub fn mmap<M: Machine>(

@@ -236,7 +236,7 @@ fn take_away_in_two_flushes(world: &'static World) {
     let (shootdown, space) = (&world.shootdown, &world.space);
     let range = VpnRange::new(PAGE, PAGE.add(1));
     for _ in 0..2 {
-        let request = FlushRequest { generation: space.advance(), range };
+        let request = FlushRequest { generation: space.advance(), named: range };
         fence::<TestCpu>(SeqCst);
         let mut targets = CpuMask::new();
         shootdown.post(space, request, &mut targets);

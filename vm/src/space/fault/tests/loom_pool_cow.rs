@@ -6,7 +6,6 @@ use super::loom_fork::{NEW, OLD, fork, frame, store};
 use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
 use crate::frame::PoolCounts;
-use crate::machine::Entry;
 use crate::machine::testing::{TestCpu, played, with_leaked};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
