@@ -273,6 +273,8 @@ fn inspection(space: &Space<'_>) {
             call!(Inspect::is_any_mapped, space.inspect(), page.addr(), len);
         }
     }
+    call!(AddressSpace::inspect, space);
+    call!(AddressSpace::walker, space);
     call!(Inspect::nr_mappings, space.inspect());
     call!(Inspect::each_vma, space.inspect(), |_| ());
     call!(Inspect::each_vma, space.inspect(), |_| panic!("a visit that panics"));
