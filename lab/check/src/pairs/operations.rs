@@ -159,7 +159,7 @@ impl Variation {
     /// Number of variations.
     pub const COUNT: u64 = 96;
     /// Of these, the first are those of two paths; the others are the third's.
-    const OF_TWO: u64 = 64;
+    pub const OF_TWO: u64 = 64;
 
     /// The variation that a seed plays.
     #[must_use]

@@ -1,12 +1,15 @@
-//! Every pair of operations, on the seeded machine. `interleaf check pairs --seeds N` plays more seeds.
+//! Every pair of operations, on the seeded machine. `interleaf check pairs --seeds N` plays more seeds, and
+//! `cargo xtask soak pairs` all variations.
 
 use interleaf::machine::Format;
 use interleaf::table::format::{Aarch64, X86_64};
 use interleaf_check::pairs::{Variation, all, run_pair};
 use std::ops::Range;
 
-/// All variations of every pair, once; a quarter of them on the second format.
-const SEEDS: u64 = Variation::COUNT;
+/// The variations of the two paths that users take.
+const OF_TWO: u64 = Variation::OF_TWO;
+/// Of the third path, a yardstick, as many that each kind of memory and each state before is among them.
+const OF_THIRD: [u64; 4] = [OF_TWO, OF_TWO + 10, OF_TWO + 20, OF_TWO + 30];
 
 fn every_pair_is_in_some_order<F: Format>(seeds: Range<u64>) {
     for pair in all() {
@@ -16,10 +19,17 @@ fn every_pair_is_in_some_order<F: Format>(seeds: Range<u64>) {
 
 #[test]
 fn every_pair_of_operations_ends_as_some_order_of_them_would_on_x86() {
-    every_pair_is_in_some_order::<X86_64>(0..SEEDS);
+    every_pair_is_in_some_order::<X86_64>(0..OF_TWO);
 }
 
 #[test]
+fn every_pair_on_the_third_path_too() {
+    OF_THIRD.into_iter().for_each(|seed| every_pair_is_in_some_order::<X86_64>(seed..seed + 2));
+}
+
+/// A quarter of them on the second format, with other seeds than on the first.
+#[test]
 fn every_pair_of_operations_ends_as_some_order_of_them_would_on_aarch64() {
-    every_pair_is_in_some_order::<Aarch64>(SEEDS..SEEDS + SEEDS / 4);
+    let seeds = Variation::COUNT..Variation::COUNT + OF_TWO / 4;
+    every_pair_is_in_some_order::<Aarch64>(seeds);
 }
