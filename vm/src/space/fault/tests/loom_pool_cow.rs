@@ -38,7 +38,7 @@ fn explore(pool: u64, body: Body) -> [usize; 2] {
 fn explore_bounded(preemptions: usize, pool: u64, body: Body) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(preemptions, move || {
-        with_leaked(Tests::of_format((pool + 2) * TABLE, 2), |machine| {
+        with_leaked(Tests::of_format((pool + 3) * TABLE, 2), |machine| {
             with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {
                 let before = Cell::new(0);
                 with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {
