@@ -258,7 +258,7 @@ fn every_reason_but_two_rare_ones_is_heard_by_its_name() {
         (names(240, HUGE_PAGES, HUGE, [store, fork, replace::<HUGE>]), vec!["spf_unprepared"]),
         (
             names_on(Path::VmaLock, 100, BASE_PAGES, (4, [touch, touch, edit])),
-            vec!["vma_lock_abort", "spf_pmd_changed", "spf_entry_busy"],
+            vec!["vma_lock_abort", "spf_entry_busy"],
         ),
     ];
     let mut heard = BTreeSet::new();
