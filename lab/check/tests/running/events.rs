@@ -1,8 +1,8 @@
 //! A machine that listens hears why each fault gave up speculating, with the address that faulted.
 
 use interleaf::space::{
-    AddressSpace, Advice, Counter, Fallback, Fault, FaultError, Layout, MapRequest, Path, Place, Vm,
-    VmOptions,
+    AddressSpace, Advice, Counter, Fallback, Fault, FaultError, Layout, MapRequest, ObjectHandle, Path,
+    Place, Sharing, Vm, VmOptions,
 };
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PAGE_SIZE, VirtAddr};
@@ -246,6 +246,17 @@ fn names_on(
     names
 }
 
+/// A page of a mapping beyond the end of its object.
+fn beyond_the_end() -> Events {
+    alone(|_, space| {
+        let object = ObjectHandle::new(space.vm(), PAGE).unwrap();
+        let request = MapRequest { place: Place::Fixed(BASE), ..MapRequest::anonymous(2 * PAGE) };
+        let shared = MapRequest { sharing: Sharing::Shared, ..request };
+        space.map(&shared.backed_by(object.at_page(0))).unwrap();
+        assert_eq!(write(space, 1), Err(FaultError::Beyond));
+    })
+}
+
 #[test]
 fn every_reason_but_two_rare_ones_is_heard_by_its_name() {
     let races = [
@@ -266,7 +277,9 @@ fn every_reason_but_two_rare_ones_is_heard_by_its_name() {
         assert!(expected.iter().all(|name| names.contains(name)), "{expected:?} in {names:?}");
         heard.extend(names);
     }
-    for scene in [nothing_mapped_or_allowed(), lacking_memory().1, unknown_entry(), empty_pool()] {
+    let scenes =
+        [nothing_mapped_or_allowed(), lacking_memory().1, unknown_entry(), empty_pool(), beyond_the_end()];
+    for scene in scenes {
         heard.extend(scene.iter().map(|&(name, _)| name));
     }
     let all: BTreeSet<_> = Fallback::ALL.iter().map(|reason| Counter::name(reason.counter())).collect();
