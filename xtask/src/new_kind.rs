@@ -1,9 +1,9 @@
 //! `cargo xtask new-kind`: a backing and a kind of marker that nothing lists come in by few files.
 //!
 //! ```text
-//!   checks/new-kind/new-kind.patch ──► its files are those of checks/new-kind/files, three of the tree at
-//! most                                  ──► applied to a copy of the library in target/new-kind, whose tests
-//! of                                      the new kind are built and run
+//!   checks/new-kind/new-kind.patch ──► its files are those of checks/new-kind/files, at most three old ones
+//!                                  ──► applied to a copy of the library in target/new-kind
+//!                                  ──► the tests of the new kind are built there, and run
 //! ```
 //!
 //! Where a change of the library makes the patch fail to apply, the patch is made anew: apply what still
@@ -37,6 +37,7 @@ pub fn check_and_print(root: &Path) -> Result<(), String> {
     let copy = copy(root)?;
     apply(&patch, &copy)?;
     let passed = run_tests(root, &copy)?;
+    fs::remove_dir_all(&copy).map_err(|error| format!("{}: {error}", copy.display()))?;
     let old = changed.iter().filter(|file| !file.is_own).count();
     println!("a new backing and a new kind of marker change {old} files; {passed} tests of them pass");
     Ok(())
@@ -49,9 +50,11 @@ fn read(path: &Path) -> Result<String, String> {
 /// The files that a patch changes or adds.
 fn files_of(patch: &str) -> Vec<Changed> {
     let lines: Vec<_> = patch.lines().collect();
-    let headers = lines.windows(2).filter_map(|pair| {
-        let (old, new) = (pair[0].strip_prefix("--- ")?, pair[1].strip_prefix("+++ b/")?);
-        Some(Changed { path: new.to_string(), is_own: old == "/dev/null" })
+    // Of each file, whether lines of it are changed or it is removed, renamed or binary.
+    let headers = lines.iter().enumerate().filter_map(|(at, line)| {
+        let (_, new) = line.strip_prefix("diff --git a/")?.split_once(" b/")?;
+        let is_own = lines.get(at + 1).is_some_and(|next| next.starts_with("new file mode"));
+        Some(Changed { path: new.to_string(), is_own })
     });
     headers.collect()
 }
@@ -139,7 +142,7 @@ fn apply(patch: &Path, copy: &Path) -> Result<(), String> {
 fn run_tests(root: &Path, copy: &Path) -> Result<usize, String> {
     let mut test = crate::cargo();
     test.args(["test", "--quiet", "--package", "interleaf", "--features", "mutants", "--profile", "unit"]);
-    test.args(["--lib", TESTS]).current_dir(copy).env("CARGO_TARGET_DIR", root.join("target"));
+    test.args(["--offline", "--lib", TESTS]).current_dir(copy).env("CARGO_TARGET_DIR", root.join("target"));
     let output = test.output().map_err(|error| format!("cargo: {error}"))?;
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     match passed(&out) {

@@ -4,7 +4,7 @@
 
 use super::percpu::CpuCache;
 use super::record::buddy_of;
-use super::zone::{Buddy, ORDERS, ZoneRange};
+use super::zone::{Buddy, ORDERS, Zone, ZoneRange};
 use super::{FrameState, Kind, Memory};
 use crate::machine::Machine;
 use crate::units::{Order, PageSize, Pfn, PfnRange};
@@ -53,7 +53,7 @@ pub enum FrameCheckError {
     Pinned(Pfn),
     /// The reserved pool of this size does not have the huge pages that records say.
     HugePool(PageSize),
-    /// The counters of allocations and frees do not agree with the records.
+    /// The counters of allocations and frees, or what zones may still give, do not agree with the records.
     Counters,
 }
 
@@ -92,7 +92,10 @@ impl<M: Machine> Memory<'_, M> {
         let all = counts.free + counts.cached + counts.allocated + counts.deferred;
         let deferred_agrees = stats.deferred == counts.deferred;
         let agrees = deferred_agrees && stats.managed == all && stats.allocated() == counts.allocated;
-        if agrees { Ok(counts) } else { Err(FrameCheckError::Counters) }
+        let budgeted =
+            |sum: u64, zone: &Zone<'_, M::Cpu>| (sum + zone.budgeted()?).checked_sub(zone.deferred());
+        let may_be_taken = self.zones.iter().try_fold(0, budgeted);
+        if agrees && may_be_taken == Some(counts.free) { Ok(counts) } else { Err(FrameCheckError::Counters) }
     }
 
     /// Counts the block that starts at `at`, and returns the frame after it.

@@ -102,6 +102,11 @@ impl<M: Machine> Memory<'_, M> {
         self.drain_and(|| ()).0
     }
 
+    /// The calling CPU goes offline: what it has reserved of zones is for other CPUs.
+    pub(crate) fn leave_zones(&self) {
+        self.zones.iter().for_each(|zone| zone.leave_all(&self.table));
+    }
+
     /// Frees every CPU's cached frames to the zones and calls `then` before any can go to a cache again.
     ///
     /// Reading the caches beforehand cannot save the barrier where all are empty: while the CPU reads one

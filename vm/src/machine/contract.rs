@@ -240,10 +240,12 @@ pub unsafe trait Machine: Sync + Sized {
     /// Hears of each flush of the translations of a space, which it knows by its number: after entries have
     /// changed, before what they mapped is free, and before the call that changed them returns. A platform
     /// that copies translations, for a device or a guest, drops those of [`pages`](FlushRange::pages). At the
-    /// end of a space these are all. Free unless overridden.
+    /// end of a space these are all, and this is called before entries change: nothing of the space is copied
+    /// from then on. Free unless overridden.
     ///
-    /// It may be called with the lock of a table held, and on several CPUs at once, so it calls nothing of
-    /// the library and returns soon.
+    /// May be called on several CPUs at once. Unless [`may_cut`](FlushRange::may_cut) is set, the lock of a
+    /// table may be held: then it neither waits nor calls the library. Where it is set, it may wait, but for
+    /// no flush of this space.
     #[inline(always)]
     fn note_flush(&self, space: u64, flush: FlushRange) {
         let _ = (space, flush);

@@ -23,7 +23,7 @@ use core::mem::ManuallyDrop;
 /// While this exists, the CPU it was made on translates through the space. Dropping it makes the CPU
 /// translate through no space.
 ///
-/// It is the CPU's and not a thread's. Who keeps it while threads come and go keeps it with the CPU: a
+/// It is the CPU's and not a thread's. While threads come and go it is kept with the CPU: a
 /// scheduler activates the next thread's space from it, and while the CPU idles or runs a kernel thread it
 /// may keep the root, [lazily](Self::enter_lazy_tlb). Whoever keeps it as a thread keeps preemption off, or
 /// gives it up whenever the thread gives up the CPU.

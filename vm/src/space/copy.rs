@@ -19,8 +19,7 @@
 //! the bytes go with it; the zero page, and frames that a fork shares, are never pinned. Memory of objects is
 //! written by a forced store only where the mapping allows it: others have it too.
 
-use super::edit::entries::Entries;
-use super::fault::{Faults, Locked, Prepared, Proof, Speculated, VmaLocked};
+use super::fault::{Locked, Prepared, Proof, Speculated, VmaLocked};
 use super::pin::{PinUse, Pins, error_of};
 use super::{AddressSpace, Error, Fallback, Fault, Path};
 use crate::frame::FrameRef;
@@ -85,18 +84,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
     #[inline(always)]
     fn copies(&self) -> Copies<'_, 'v, M> {
-        let (pins, user_end) = (self.pins(), self.mappings.layout.areas.user.end);
-        Copies { faults: self.faults(), pins, entries: &self.entries, user_end }
+        Copies { pins: self.pins() }
     }
 }
 
-/// The copies of a space's bytes: loads by way of its faults and entries, stores by way of its pins.
+/// The copies of a space's bytes: loads by way of the faults and entries that pins have, stores by pins.
 struct Copies<'s, 'v, M: Machine> {
-    faults: Faults<'s, 'v, M>,
     pins: Pins<'s, 'v, M>,
-    entries: &'s Entries<'v, M>,
-    /// The end of what may be mapped.
-    user_end: Vpn,
 }
 
 impl<M: Machine> Clone for Copies<'_, '_, M> {
@@ -138,7 +132,7 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
     ) -> Result<usize, Error> {
         let mut done = 0;
         while done < len {
-            let at = addr.checked_add(done as u64).filter(|at| at.vpn() < self.user_end);
+            let at = addr.checked_add(done as u64).filter(|at| at.vpn() < self.pins.user_end);
             let copied = at.ok_or(Error::Fault).and_then(|at| {
                 let offset = at.0 as usize % PAGE_SIZE;
                 let here = (PAGE_SIZE - offset).min(len - done);
@@ -155,8 +149,8 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
 
     /// What the page holds, as a load finds it.
     fn source(self, page: Vpn, part: &mut PagePart<'_>) -> Result<Readable<'v, M>, Error> {
-        let mut prepared = Prepared::new(self.entries.vm);
-        let unlocked = match self.faults.path() {
+        let mut prepared = Prepared::new(self.pins.entries.vm);
+        let unlocked = match self.pins.faults.path() {
             Path::Speculative => self.source_attempt(page, part, &Speculated, &mut prepared).ok(),
             Path::VmaLock => self.source_attempt(page, part, &VmaLocked, &mut prepared).ok(),
             Path::Locked => None,
@@ -164,11 +158,15 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
         if let Some(found) = unlocked {
             return Ok(found);
         }
-        let found =
-            self.faults.until_resolved((page, "copy"), &mut prepared, None, |prepared, after_writers| {
-                let guard = self.faults.share_page(page, after_writers);
+        let found = self.pins.faults.until_resolved(
+            (page, "copy"),
+            &mut prepared,
+            None,
+            |prepared, after_writers| {
+                let guard = self.pins.faults.share_page(page, after_writers);
                 self.source_attempt(page, part, &Locked::new(&guard), prepared)
-            });
+            },
+        );
         found.map_err(error_of)
     }
 
@@ -183,7 +181,7 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
             if let Some(found) = self.present_source(page, part, proof)? {
                 return Ok(found);
             }
-            self.faults.attempt(Fault { addr: page.addr(), access: Access::Read }, proof, prepared)?;
+            self.pins.faults.attempt(Fault { addr: page.addr(), access: Access::Read }, proof, prepared)?;
         }
         Err(Fallback::EntryBusy)
     }
@@ -195,9 +193,9 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
         part: &mut PagePart<'_>,
         proof: &P,
     ) -> Result<Option<Readable<'v, M>>, Fallback> {
-        let vm = self.entries.vm;
+        let vm = self.pins.entries.vm;
         let reading = vm.rcu.read();
-        let vma = self.faults.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
+        let vma = self.pins.faults.find_cached(&reading, page).ok_or(Fallback::VmaMissing)?;
         let _held = proof.hold(vma, &reading).ok_or(Fallback::VmaLocked)?;
         if !vma.rights().contains(Access::Read.needs()) {
             return Err(Fallback::VmaAccess);
@@ -205,13 +203,13 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
         if matches!(vma.backing().get(), Backing::Pfn(_)) {
             return Err(Fallback::VmaNotSupported);
         }
-        let entry = walk_cached(&self.entries.table, page, &reading);
+        let entry = walk_cached(&self.pins.entries.table, page, &reading);
         let is_base = entry.table.level() == Level::Pte;
         if !is_base && !matches!(entry.entry(), Entry::Leaf(_)) {
             return Ok(None);
         }
         let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
-        self.faults.confirm(proof, vma, page, &reading).ok_or(Fallback::VmaChanged)?;
+        self.pins.faults.confirm(proof, vma, page, &reading).ok_or(Fallback::VmaChanged)?;
         if !is_base {
             if table.is_readable_zero(entry.slot) {
                 return Ok(Some(Readable::Zeros));

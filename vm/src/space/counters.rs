@@ -106,7 +106,7 @@ counters! {
     ThpZeroPageAllocFailed = "thp_zero_page_alloc_failed",
     /// Frames copied because a shared one was written.
     CowCopied = "cow_copied",
-    /// Frames that were shared, and written without a copy because nobody else maps them any more.
+    /// Frames that were shared, and written without a copy because no other entry maps them any more.
     PgReuse = "pgreuse",
     /// Entries installed that map the zero page.
     ZeroPageMapped = "zero_page_mapped",

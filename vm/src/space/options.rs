@@ -34,7 +34,7 @@ pub struct VmOptions<'m, M: Machine> {
     pub shared_huge_pages: SharedHugePolicy,
     /// What loads of untouched memory find where huge pages are allowed.
     pub zero_page: ZeroPagePolicy,
-    /// Who fills the pages of the embedder's objects ([`ObjectHandle::paged`](super::ObjectHandle::paged)).
+    /// What fills the pages of the embedder's objects ([`ObjectHandle::paged`](super::ObjectHandle::paged)).
     pub pager: Option<&'m dyn Pager<M>>,
 }
 

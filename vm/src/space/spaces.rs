@@ -1,7 +1,7 @@
 //! Spaces that are reached by number, and handles that keep them.
 //!
 //! An [`AddressSpace`] is a value, which ends when its owner drops it. Where several threads run in a space,
-//! and others look it up, nobody is the owner: then it is put into [`Spaces`], and whoever uses it has a
+//! and others look it up, none of them is the owner: then it is put into [`Spaces`], and its users have a
 //! [`SpaceHandle`].
 //!
 //! ```text
@@ -13,7 +13,7 @@
 //! # Lifetime
 //!
 //! A handle of a space that was found by number is as good as any other: it keeps the space, and may turn out
-//! to be the last one. So whoever holds a space for a moment must be able to end it: with no lock held,
+//! to be the last one. So a caller that holds a space for a moment must be able to end it: with no lock held,
 //! outside any read section. A space that has begun to end is refused without waiting.
 //!
 //! # exec

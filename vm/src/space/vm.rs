@@ -164,8 +164,8 @@ impl<'m, M: Machine> Vm<'m, M> {
     }
 
     /// Frees what all CPUs keep for later: everything that was retired before the call, on whatever CPU; free
-    /// objects in stacks, and slabs that are empty then; cached frames, to the zones. Who lacks memory calls
-    /// it before it says so.
+    /// objects in stacks, and slabs that are empty then; cached frames, to the zones. A caller that lacks
+    /// memory calls it before it says so.
     ///
     /// Waits for read sections under way, for a bounded time. False where one does not end, or where the
     /// caller is in one: then it has freed what could be freed. Called with no spin lock held; the caller may
@@ -196,14 +196,15 @@ impl<'m, M: Machine> Vm<'m, M> {
     }
 
     /// Called by a CPU that goes offline, as its last call, with no lock held and outside any read section:
-    /// all of its garbage becomes that of the others, who free it at their ticks, when they idle, or as they
-    /// lack memory; all cached frames and objects go back. Some barriers on all CPUs; does not wait for
+    /// all of its garbage becomes that of the others, which free it at their ticks, when they idle, or as
+    /// they lack memory; all cached frames and objects go back. Some barriers on all CPUs; does not wait for
     /// readers.
     pub fn offline(&self) {
         if !mutant!("vm.offline-keeps-garbage") {
             self.rcu.orphan(&self.memory);
         }
         self.give_caches_back();
+        self.memory.leave_zones();
     }
 
     fn give_caches_back(&self) {

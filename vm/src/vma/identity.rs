@@ -26,10 +26,11 @@ impl AnonId {
     pub const BITS: u32 = 49;
     const INHERITED: u64 = 1 << (Self::BITS - 1);
 
-    /// An identity made in this address space, from a number that is not 0, below 2^48, and no other
-    /// identity's.
+    /// An identity made in this address space, from a number: never [`NONE`](Self::NONE). Of a number of more
+    /// than 48 bits it has the low ones.
     pub const fn new(number: u64) -> Self {
-        Self(number & (Self::INHERITED - 1))
+        let low = number & (Self::INHERITED - 1);
+        Self(if low == 0 { Self::INHERITED - 1 } else { low })
     }
     /// The identity of that number, made by a fork.
     pub const fn inherited(number: u64) -> Self {

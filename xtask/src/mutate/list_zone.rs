@@ -53,12 +53,12 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "zone.fragments-not-first",
         wrong: "a CPU splits blocks of 2 MiB while other regions offer fragments",
-        test: Unit("frame::zone::tests::a_cpu_uses_up_the_fragments"),
+        test: Unit("frame::zone::fragments::a_cpu_uses_up_the_fragments"),
     },
     Mutation {
         point: "buddy.splits-first",
         wrong: "a batch is cut from a block of 2 MiB while there are fragments",
-        test: Unit("frame::zone::tests::a_batch_uses_fragments"),
+        test: Unit("frame::zone::fragments::a_batch_uses_fragments"),
     },
     Mutation {
         point: "zone.last-search-trusts-hints",

@@ -3,10 +3,8 @@
 //! | name | a fault takes | a call takes | Linux |
 //! |---|---|---|---|
 //! | `linux-mmap-lock` | mmap_lock, to read | mmap_lock, to write | before 6.4 |
-//! | `linux-vma-rwsem` | the mapping's semaphore, to read, if no writer has it | both, to write | 6.4 to 6.14
-//! |
-//! | `linux-vma-count` | the mapping's count, if no writer has it | mmap_lock; waits for the count | from
-//! 6.15 on |
+//! | `linux-vma-rwsem` | the mapping's semaphore, unless a writer has it | both, to write | 6.4 to 6.14 |
+//! | `linux-vma-count` | the mapping's count, unless a writer has it | mmap_lock, and waits | from 6.15 on |
 //!
 //! Where a mapping's lock is refused, a fault takes mmap_lock. The words lie on lines as in Linux: those of
 //! mmap_lock and of the sequence number of its writers on one, a mapping's on one of its own. Inside of the

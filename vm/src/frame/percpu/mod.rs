@@ -18,7 +18,7 @@
 //!
 //! A batch is [`BATCH`] frames at first, and twice as many each time the stack is empty again before it was
 //! full, or full again before it was empty, up to half the stack: a CPU that allocates or frees thousands
-//! takes the zone's lock seldom, and one that needs a few caches few. (Linux: `per_cpu_pages`.)
+//! takes the region's lock seldom, and one that needs a few caches few. (Linux: `per_cpu_pages`.)
 //!
 //! The owning CPU uses the cache by plain loads and stores. Another CPU that finds the zones empty revokes it
 //! ([`AsymmetricCell`]), so no allocation fails because other CPUs cache free frames. A second, shorter stack

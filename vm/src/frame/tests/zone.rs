@@ -4,40 +4,40 @@ use super::*;
 use crate::frame::tests::{Dice, memory, region};
 use crate::frame::{AllocRequest, BootMap, Folio, Frame, Init, Memory, RecordInit, RegionKind};
 use crate::machine::testing::{TestCpu, TestMachine, played};
-use crate::units::{PAGE_SIZE, PageSize};
+use crate::units::PageSize;
 use crate::work::WorkerPool;
 use std::collections::BTreeSet;
 use std::vec::Vec;
 
-type TestMemory<'m> = Memory<'m, TestMachine>;
+pub(super) type TestMemory<'m> = Memory<'m, TestMachine>;
 
-const CPUS: u32 = 4;
+pub(super) const CPUS: u32 = 4;
 /// 160 MiB: regions of 8 MiB.
-const FRAMES: u64 = 40_960;
+pub(super) const FRAMES: u64 = 40_960;
 const RESERVE: AllocRequest = AllocRequest::DIRTY.with_priority(Priority::Reserve);
 
-fn machine() -> TestMachine {
+pub(super) fn machine() -> TestMachine {
     TestMachine::with_cpus(FRAMES, CPUS)
 }
 
-fn zone<'a, 'm>(memory: &'a TestMemory<'m>) -> &'a Zone<'m, TestCpu> {
+pub(super) fn zone<'a, 'm>(memory: &'a TestMemory<'m>) -> &'a Zone<'m, TestCpu> {
     assert!(memory.zones()[0].regions.len() >= 4 * CPUS as usize, "the zone is meant to be divided");
     &memory.zones()[0]
 }
 
-fn regions_of<'a>(
+pub(super) fn regions_of<'a>(
     zone: &Zone<'_, TestCpu>,
     frames: impl IntoIterator<Item = &'a Frame<'a, TestMachine>>,
 ) -> BTreeSet<usize> {
     frames.into_iter().map(|frame| zone.regions.of(frame.pfn())).collect()
 }
 
-fn take<'a>(memory: &'a TestMemory<'_>, frames: usize) -> Vec<Frame<'a, TestMachine>> {
+pub(super) fn take<'a>(memory: &'a TestMemory<'_>, frames: usize) -> Vec<Frame<'a, TestMachine>> {
     (0..frames).map(|_| memory.alloc_frame(AllocRequest::DIRTY).unwrap()).collect()
 }
 
 /// Everything freed: no frame cached, and only the zero page allocated.
-fn assert_whole(memory: &TestMemory<'_>) {
+pub(super) fn assert_whole(memory: &TestMemory<'_>) {
     TestCpu::become_cpu(0);
     memory.drain();
     let counts = memory.check().unwrap();
@@ -92,6 +92,27 @@ fn a_frame_goes_back_to_the_region_of_another_cpu_without_its_lock() {
     let waiting = own.iter().map(|&at| zone.regions.region(at).returned.is_empty_racy());
     assert!(waiting.clone().any(|is_empty| !is_empty), "nothing was given back to {own:?}");
     assert_eq!(memory.stats().free() + memory.stats().cached, before + 1000, "they are counted when asked");
+    assert_whole(&memory);
+}
+
+/// What was given back to a region while a CPU had it reserved is no reason to choose it for ever.
+#[test]
+fn a_cpu_that_goes_offline_leaves_its_regions_collected() {
+    let machine = machine();
+    let memory = memory(&machine);
+    TestCpu::become_cpu(1);
+    let held = take(&memory, 600);
+    let at = zone(&memory).regions.of(held[0].pfn());
+    let known = || zone(&memory).regions.hint(at).unwrap().get();
+    assert!(known().is_reserved());
+    TestCpu::become_cpu(0);
+    drop(held);
+    memory.drain();
+    assert!(known().has_returned(), "600 frames of another CPU's region are many");
+    TestCpu::become_cpu(1);
+    memory.leave_zones();
+    assert!(!known().is_reserved() && !known().has_returned());
+    assert!(zone(&memory).regions.region(at).returned.is_empty_racy());
     assert_whole(&memory);
 }
 
@@ -329,86 +350,6 @@ fn deferred_blocks_of_several_regions_are_freed_to_each() {
     memory.initialise(&workers, 0, &|| false, &|_| ()).unwrap();
     assert_eq!(memory.deferred_frames(), 0);
     memory.check().unwrap();
-    assert_whole(&memory);
-    assert_eq!(PAGE_SIZE, 4096);
-}
-
-#[test]
-fn a_batch_uses_fragments_before_a_block_is_split() {
-    let machine = TestMachine::new(8192);
-    let memory = memory(&machine);
-    let mut held = take(&memory, 900);
-    held.retain(|frame| frame.pfn().0 % 2 == 0);
-    memory.drain();
-    let blocks = || {
-        let free = memory.stats().free_blocks;
-        free[9] + 2 * free[10]
-    };
-    let before = blocks();
-    let fragments: u64 =
-        memory.stats().free_blocks[..9].iter().zip(0..).map(|(count, order)| count << order).sum();
-    // The last batch is 128 frames at most.
-    held.extend(take(&memory, fragments as usize - 200));
-    assert_eq!(blocks(), before, "a block was split although there were {fragments} frames in fragments");
-    drop(held);
-    assert_whole(&memory);
-}
-
-#[test]
-fn a_cpu_uses_up_the_fragments_of_its_part_before_it_splits_a_block() {
-    let machine = machine();
-    let memory = memory(&machine);
-    TestCpu::become_cpu(0);
-    let mut held = take(&memory, 5000);
-    let of = |frame: &Frame<'_, TestMachine>| zone(&memory).regions.of(frame.pfn());
-    let regions = regions_of(zone(&memory), &held);
-    let frames_in = |at: usize| held.iter().filter(|frame| of(frame) == at).count();
-    // Frames of it are in use only, or in the cache.
-    let full = regions.into_iter().max_by_key(|&at| frames_in(at)).unwrap();
-    assert!(frames_in(full) >= 1900, "5000 frames are meant to fill a region of 2048");
-    held.retain(|frame| of(frame) != full || frame.pfn().0 % 2 == 0);
-    memory.drain();
-    let blocks = || {
-        let free = memory.stats().free_blocks;
-        free[9] + 2 * free[10]
-    };
-    let before = blocks();
-    held.extend(take(&memory, 800));
-    assert_eq!(blocks(), before, "a block was split although region {full} has many fragments");
-    drop(held);
-    assert_whole(&memory);
-}
-
-/// Half of memory in use, replaced at random, frames from all CPUs: how many blocks of 2 MiB are left.
-#[test]
-fn replacing_frames_at_random_leaves_blocks_of_2_mib() {
-    let machine = machine();
-    let memory = memory(&machine);
-    let blocks = || {
-        let free = memory.stats().free_blocks;
-        free[9] + 2 * free[10]
-    };
-    let mut dice = Dice(9);
-    let mut held = Vec::new();
-    for cpu in 0..CPUS {
-        TestCpu::become_cpu(cpu);
-        held.extend(take(&memory, (FRAMES / 2 / u64::from(CPUS)) as usize));
-    }
-    memory.drain();
-    let at_start = blocks();
-    for _ in 0..60 {
-        TestCpu::become_cpu(dice.roll(u64::from(CPUS)) as u32);
-        let news = take(&memory, 600);
-        for new in news {
-            let at = dice.roll(held.len() as u64) as usize;
-            held[at] = new;
-        }
-    }
-    TestCpu::become_cpu(0);
-    memory.drain();
-    let left = blocks();
-    assert!(left * 2 >= at_start, "{left} of {at_start} blocks of 2 MiB are left");
-    drop(held);
     assert_whole(&memory);
 }
 

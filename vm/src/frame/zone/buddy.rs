@@ -98,12 +98,14 @@ impl<C: Cpu> Buddy<C> {
     }
 
     /// Allocates up to `frames.len()` single frames, packed, from as few blocks as possible, and splits no
-    /// block of 2 MiB before all smaller ones are used. Returns how many.
+    /// block of 2 MiB before all smaller ones are used; then none for less than half of the frames, so that
+    /// the next batch comes from one block. Returns how many.
     pub fn alloc_batch(&mut self, table: &FrameTable<C>, frames: &mut [u64]) -> usize {
         let mut taken = 0;
         while let Some(most) = (frames.len() - taken).checked_ilog2() {
             let most = Order((most as u8).min(Order::MAX.0));
-            let Some((order, (pfn, init))) = self.alloc_part(table, most) else { break };
+            let may_split = taken * 2 < frames.len();
+            let Some((order, (pfn, init))) = self.alloc_part(table, most, may_split) else { break };
             let block = &mut frames[taken..taken + order.frames() as usize];
             block.iter_mut().zip(pack((pfn, init))..).for_each(|(frame, word)| *frame = word);
             taken += block.len();
@@ -112,18 +114,20 @@ impl<C: Cpu> Buddy<C> {
     }
 
     /// Allocates a block of at most order `most`: the largest that there is in fragments, or else part of a
-    /// block of 2 MiB or more.
-    fn alloc_part(&mut self, table: &FrameTable<C>, most: Order) -> Option<(Order, (Pfn, Init))> {
-        let fragment = Order(Order::HUGE.0 - 1);
-        let in_fragments = |order: Order| Some((order, self.smallest(order, fragment)?));
-        let smallest = self.smallest(most, if mutant!("buddy.splits-first") { Order::MAX } else { fragment });
-        let (order, found) = match smallest {
-            Some(found) => (most, found),
-            None => (0..most.0).rev().map(Order).find_map(in_fragments).or_else(|| {
-                let found = self.smallest(most, Order::MAX);
-                found.map(|found| (most, found))
-            })?,
-        };
+    /// block of 2 MiB or more, if one may be split.
+    fn alloc_part(
+        &mut self,
+        table: &FrameTable<C>,
+        most: Order,
+        may_split: bool,
+    ) -> Option<(Order, (Pfn, Init))> {
+        let part_of = |largest| Some((most, self.smallest(most, largest)?));
+        let is_free = |order: &Order| self.head(order.0 as usize).is_some();
+        let below = || (0..most.min(Order::HUGE).0).rev().map(Order).find(is_free);
+        let fragment = if mutant!("buddy.splits-first") { Order::MAX } else { Order(Order::HUGE.0 - 1) };
+        let (order, found) = part_of(fragment)
+            .or_else(|| below().map(|order| (order, order)))
+            .or_else(|| may_split.then(|| part_of(Order::MAX)).flatten())?;
         Some((order, self.split(table, found, order)?))
     }
 

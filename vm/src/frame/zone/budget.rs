@@ -83,9 +83,14 @@ impl<C: Cpu> Budget<C> {
     /// may.
     pub fn take_for_cache(&self, most: u64, priority: Priority) -> u64 {
         match self.take(1, most, priority.min(Priority::Normal)) {
-            0 => self.take(1, 1, priority),
+            0 if priority > Priority::Normal => self.take(1, 1, priority),
             taken => taken,
         }
+    }
+
+    /// The unassigned frames.
+    pub fn unassigned(&self) -> u64 {
+        self.word.load(Relaxed) / FRAME
     }
 
     /// Takes as many frames as `share` says of the word, if that is not 0.

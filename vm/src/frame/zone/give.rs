@@ -96,7 +96,7 @@ impl<C: Cpu> Zone<'_, C> {
     }
 
     /// Frames were freed in a region.
-    fn earn(&self, lists: &mut Lists<C>, frames: u64) {
+    pub(super) fn earn(&self, lists: &mut Lists<C>, frames: u64) {
         if self.budget.is_exact() {
             self.budget.add(frames);
         } else {

@@ -109,7 +109,7 @@ impl Known {
     }
 
     /// Whether many frames were given back.
-    #[cfg(all(test, loom))]
+    #[cfg(test)]
     pub fn has_returned(self) -> bool {
         self.0 & RETURNED != 0
     }

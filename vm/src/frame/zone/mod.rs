@@ -82,7 +82,9 @@ pub struct Zone<'m, C: Cpu> {
     /// The table of zeros, in the place of that page.
     zero_table: ZeroTableCell<C>,
     /// The order of the largest block that was free when a lock was last released, plus one; 0 where none
-    /// was. Written under a region's lock, when it changes; read without, as a hint.
+    /// was. Of several regions, of the one that had the largest: where all had none, it stays low until the
+    /// lock of a region with such a block is released. Written under a region's lock, when it changes; read
+    /// without, as a hint.
     largest_block: CacheAligned<AtomicU64<C>>,
     budget: CacheAligned<Budget<C>>,
     runs: SpinLock<(), C, { lockdep::ZONE_RUN.0 }>,
@@ -90,7 +92,7 @@ pub struct Zone<'m, C: Cpu> {
     huge_pool: [PoolList<C>; 2],
 }
 
-/// Usable frames of one region, and the zone that they belong to.
+/// Usable frames of one region of the boot map, and the zone that they belong to.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::frame) struct ZoneRange {
     pub frames: PfnRange,
@@ -232,15 +234,28 @@ impl<'m, C: Cpu> Zone<'m, C> {
         all.map(move |at| inspect(&self.regions.region(at).lock().buddy, &|pfn| self.regions.of(pfn) == at))
     }
 
+    /// Free and deferred frames as the budget counts them, and each region's credit. `None` where a region
+    /// has more credit than free frames. Exact at rest.
+    pub(in crate::frame) fn budgeted(&self) -> Option<u64> {
+        (0..self.regions.len()).try_fold(self.budget.unassigned(), |sum, at| {
+            let lists = self.regions.region(at).lock();
+            let credit = lists.credit.get();
+            (credit <= lists.buddy.free_frames()).then_some(sum + credit)
+        })
+    }
+
     /// Where the parts lie that CPUs share, each with its name, smaller parts after larger ones, for
     /// observers.
     pub(crate) fn each_part(&self, mut visit: impl FnMut(&'static str, core::ops::Range<usize>)) {
         let start = (&raw const *self).addr();
-        visit("a zone: its budget and hints", start..start + size_of::<Self>());
+        visit("a zone's budget", start..start + size_of::<Self>());
         self.regions.each_part(visit);
     }
 }
 
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/zone_fragments.rs"]
+mod fragments;
 #[cfg(all(test, loom))]
 #[path = "../tests/loom_zone.rs"]
 mod loom_tests;

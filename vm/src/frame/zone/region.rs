@@ -44,7 +44,7 @@ pub(super) struct ZoneRegion<C: Cpu> {
 #[derive(Debug)]
 pub(super) struct Lists<C: Cpu> {
     pub buddy: Buddy<C>,
-    /// Free frames that may be taken without asking the zone's budget: at most as many as are free here.
+    /// Free frames that may be taken without asking the zone's budget: no more than are free here.
     pub credit: Plain<u64, C>,
 }
 
@@ -273,9 +273,11 @@ impl<C: Cpu> OwnRegions<C> {
         self.reserved[purpose as usize].load(Relaxed).checked_sub(1).map(|at| at as usize)
     }
 
-    /// Notes which region this CPU has reserved.
-    pub fn set(&self, purpose: Purpose, at: usize) {
-        self.reserved[purpose as usize].store(at as u32 + 1, Relaxed);
+    /// Notes which region this CPU has reserved, if any. Returns the one before.
+    pub fn replace(&self, purpose: Purpose, at: Option<usize>) -> Option<usize> {
+        let before = self.get(purpose);
+        self.reserved[purpose as usize].store(at.map_or(0, |at| at as u32 + 1), Relaxed);
+        before
     }
 
     /// Whether this CPU has reserved the region, for either purpose.

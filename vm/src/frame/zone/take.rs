@@ -11,7 +11,7 @@
 
 use super::Zone;
 use super::buddy::are_free;
-use super::hint::Purpose;
+use super::hint::{Hint, Purpose};
 use super::region::{Lists, OwnRegions};
 use crate::frame::{FrameTable, Init, Priority};
 use crate::machine::Cpu;
@@ -87,7 +87,13 @@ impl<C: Cpu> Zone<'_, C> {
             }
             match self.afford_for_cache(lists, most, priority) {
                 0 => Err(Refusal::Credit),
-                most => Ok(lists.buddy.alloc_batch(table, &mut frames[..most as usize])),
+                most => {
+                    let taken = lists.buddy.alloc_batch(table, &mut frames[..most as usize]);
+                    if (taken as u64) < most {
+                        self.earn(lists, most - taken as u64);
+                    }
+                    Ok(taken)
+                }
             }
         };
         self.ask(table, wanted, ZoneSearch::Hinted, from).unwrap_or(0)
@@ -116,7 +122,7 @@ impl<C: Cpu> Zone<'_, C> {
         }
         let mut whole = None;
         for (at, part) in self.regions.parts(run) {
-            let Some(init) = self.edit(table, at, |lists| lists.buddy.alloc_run(table, part)) else {
+            let Some(init) = self.edit(table, at, |lists| self.take_part(table, lists, part)) else {
                 self.undo_run(table, PfnRange::new(run.start, part.start), run.len(), whole);
                 return None;
             };
@@ -124,6 +130,18 @@ impl<C: Cpu> Zone<'_, C> {
             whole = Some(if joined { init } else { Init::Dirty });
         }
         whole
+    }
+
+    /// Takes the part of a run that lies in a region. The run is paid for; credit that the region has for
+    /// these frames goes back.
+    fn take_part(&self, table: &FrameTable<'_, C>, lists: &mut Lists<C>, part: PfnRange) -> Option<Init> {
+        let init = lists.buddy.alloc_run(table, part)?;
+        let (credit, free) = (lists.credit.get(), lists.buddy.free_frames());
+        if credit > free {
+            lists.credit.set(free);
+            self.budget.add_back(credit - free);
+        }
+        Some(init)
     }
 
     /// Frees the part of a run that was taken, and gives back what all of it would have cost.
@@ -219,10 +237,13 @@ impl<C: Cpu> Zone<'_, C> {
             return Err(Refusal::Credit);
         }
         let done = self.ask_hinted(table, wanted, &mut from);
-        // For a frame also what was given back, and is too little for a hint.
+        // For a frame also what was given back, and is too little for a hint; but not while blocks that are
+        // deferred give more at once.
         let may_help = match done {
             Ok(_) => false,
-            Err(Refusal::Block) => wanted.least == 1 && !self.regions.is_one(),
+            Err(Refusal::Block) => {
+                wanted.least == 1 && !self.regions.is_one() && self.deferred.load(Relaxed) == 0
+            }
             Err(Refusal::Credit) => true,
         };
         if !may_help || wanted.priority == Priority::NoWait || self.budget.is_exact() {
@@ -232,16 +253,21 @@ impl<C: Cpu> Zone<'_, C> {
         self.ask_hinted(table, wanted, from)
     }
 
-    /// Asks every region. No run is on its way between them meanwhile.
+    /// Asks every region. No run is on its way between them meanwhile. Where the zone ceases to be exact
+    /// between two regions, more frames were freed than that takes, and all are asked again.
     fn ask_every<R>(
         &self,
         table: &FrameTable<'_, C>,
         mut from: impl FnMut(&mut Lists<C>) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
         let _runs = self.runs.lock();
-        self.settle(table);
-        let all = (0..self.regions.len()).map(|at| self.edit(table, at, &mut from));
-        first_or_worst(all)
+        loop {
+            self.settle(table);
+            let found = first_or_worst((0..self.regions.len()).map(|at| self.edit(table, at, &mut from)));
+            if self.budget.is_exact() || !matches!(found, Err(Refusal::Credit)) {
+                return found;
+            }
+        }
     }
 
     /// Asks the regions that may have what is wanted, by their hints.
@@ -262,8 +288,11 @@ impl<C: Cpu> Zone<'_, C> {
         {
             return Ok(found);
         }
+        let mut tried = None;
         for _ in 0..TRIES {
-            let Some(at) = self.regions.choose(wanted.purpose, own) else { break };
+            let chosen = self.regions.choose(wanted.purpose, own).filter(|at| tried != Some(*at));
+            let Some(at) = chosen else { break };
+            tried = Some(at);
             if let Ok(found) = self.take_over(table, (own, wanted.purpose), at, &mut from) {
                 return Ok(found);
             }
@@ -296,13 +325,30 @@ impl<C: Cpu> Zone<'_, C> {
         at: usize,
         from: &mut impl FnMut(&mut Lists<C>) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
-        let hint = self.regions.hint(at).filter(|hint| hint.reserve()).ok_or(Refusal::Block)?;
-        let found = self.edit(table, at, from).inspect_err(|_| hint.give_up())?;
-        if let Some(before) = own.get(purpose).and_then(|before| self.regions.hint(before)) {
-            before.give_up();
+        self.regions.hint(at).filter(|hint| hint.reserve()).ok_or(Refusal::Block)?;
+        let found = self.edit(table, at, from).inspect_err(|_| self.leave(table, at))?;
+        if let Some(before) = own.replace(purpose, Some(at)) {
+            self.leave(table, before);
         }
-        own.set(purpose, at);
         Ok(found)
+    }
+
+    /// Gives a region up that the calling CPU has reserved, and collects what was given back to it meanwhile:
+    /// its hint still says that there is much.
+    fn leave(&self, table: &FrameTable<'_, C>, at: usize) {
+        self.regions.hint(at).into_iter().for_each(Hint::give_up);
+        self.edit(table, at, |_| ());
+    }
+
+    /// The calling CPU goes offline: other CPUs may reserve its regions.
+    pub(in crate::frame) fn leave_all(&self, table: &FrameTable<'_, C>) {
+        if self.regions.is_one() {
+            return;
+        }
+        let preempt_off = PreemptGuard::<C>::new();
+        let own = self.regions.own().this_cpu(&preempt_off);
+        let kept = [Purpose::Frames, Purpose::Blocks].map(|purpose| own.replace(purpose, None));
+        kept.into_iter().flatten().for_each(|at| self.leave(table, at));
     }
 
     /// After all regions that might have a block of this order had none: no fault asks for one until there

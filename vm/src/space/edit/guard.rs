@@ -24,7 +24,7 @@
 //! # After a writer has published
 //!
 //! What is left of its call keeps out other writers only ([`published`](Mappings::published)): locked
-//! faults, mincore, MADV_DONTNEED and whoever lists mappings go on beside it (docs/design/locking.md).
+//! faults, mincore, MADV_DONTNEED and listings of mappings go on beside it (docs/design/locking.md).
 
 use super::entries::Entries;
 use super::mappings::Mappings;
@@ -200,7 +200,7 @@ impl<M: Machine> Mappings<'_, M> {
     }
 
     /// Unlocks the range, for a caller that is about to say that pages are not mapped, or not so: it waits
-    /// for the flush of who published that, as one that is told so may try to use the pages.
+    /// for the flush of the call that published that, as one that is told so may try to use the pages.
     pub fn unlock_after_flush(
         &self,
         entries: &Entries<'_, M>,

@@ -120,11 +120,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             (Some(leaf), Some(class)) if class.is_zeros() => leaf.pfn,
             _ => self.space.vm.memory.zero_frame(),
         };
-        let decision = match decide(entry.entry(), self.inputs(access, zero), goal) {
-            // No other mapping has what such a source gives: there is nothing to copy.
-            Decision::CopySource if source.gives_own() => Decision::MapSource(self.vma.rights()),
-            decision => decision,
-        };
+        let decision = decide(entry.entry(), self.inputs(access, zero), goal);
         let ask = Questions::of(decision, source);
         let done = |edit| Ok(Some((size, edit, ask)));
         let at_pin = class.filter(|_| goal == Goal::Pin && level != Level::Pte).map(LeafClass::at_pin);
@@ -173,7 +169,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             }
             Decision::Allow(rights) => done(Edit::Allow(rights)),
             Decision::AllowWrite(_) if level == Level::Pte => {
-                self.prepare_copy(entry.entry(), prepared)?;
+                prepared.for_copy(self.vma, self.page, entry.entry())?;
                 done(Edit::Base(decision))
             }
             Decision::AllowWrite(rights) => {

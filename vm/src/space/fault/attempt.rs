@@ -79,8 +79,13 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             let is_done = self.map_known_huge_zero(vma, fault, &entry, &reading);
             return if is_done { Ok(()) } else { Err(NotShort::Unusual) };
         }
+        let found = entry.entry();
+        // Their rules are a call, in the middle of this way, for which every fault would save registers.
+        if let Entry::Marker(_) = found {
+            return Err(NotShort::Unusual);
+        }
         let context = FaultContext { space, vma, page, proof, reading: &reading };
-        let decision = decide(entry.entry(), context.own_inputs(fault.access), Goal::Access);
+        let decision = decide(found, context.own_inputs(fault.access), Goal::Access);
         match decision {
             Decision::MapFrame | Decision::ReplaceZeroPage => {
                 prepared.set_placement(vma, page);
@@ -91,7 +96,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
                     prepared.allocate_frame()?;
                 }
             }
-            Decision::AllowWrite(_) => context.prepare_copy(entry.entry(), prepared)?,
+            Decision::AllowWrite(_) => prepared.for_copy(vma, page, found)?,
             Decision::MapZeroPage | Decision::Allow(_) => {}
             Decision::Nothing => {
                 space.entries.forget_refusal(page, &reading);
@@ -138,7 +143,7 @@ pub(super) const fn why_not(decision: Decision) -> Fallback {
         Decision::WaitForZap => Fallback::EntryPending,
         Decision::Lost => Fallback::PoolEmpty,
         Decision::Wait => Fallback::EntryBusy,
-        Decision::Deny => Fallback::VmaAccess,
+        Decision::Deny => Fallback::VmaMissing,
         _ => Fallback::VmaNotSupported,
     }
 }
@@ -190,22 +195,6 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     #[inline(always)]
     pub(super) fn confirm(&self) -> Result<&Vma<M::Cpu>, Fallback> {
         self.proof.confirm(self.space, self.vma, self.page, self.reading).ok_or(Fallback::VmaChanged)
-    }
-
-    /// By value, so that the context lies in memory only here.
-    ///
-    /// Allocates a frame to copy that of `entry` into, if a write to it may have to copy; and if the last
-    /// attempt found that it has to.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn prepare_copy(self, entry: Entry, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
-        let Entry::Leaf(leaf) = entry else { return Ok(()) };
-        let may_need_copy = !leaf.owned() || self.space.vm.memory.meta_of(leaf.pfn).may_need_copy();
-        if may_need_copy || prepared.wants_blank() {
-            prepared.set_placement(self.vma, self.page);
-            prepared.allocate_blank()?;
-        }
-        Ok(())
     }
 }
 

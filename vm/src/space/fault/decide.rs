@@ -100,7 +100,8 @@ fn decide_marker(entry: Entry, inputs: FaultInputs) -> Decision {
 
 #[inline(always)]
 fn decide_source(inputs: FaultInputs) -> Decision {
-    let is_copied = inputs.is_private && inputs.access == Access::Write;
+    // No other mapping has what another source gives: there is nothing to copy.
+    let is_copied = inputs.is_private && inputs.has_object && inputs.access == Access::Write;
     if is_copied { Decision::CopySource } else { Decision::MapSource(shown(inputs)) }
 }
 
@@ -114,7 +115,7 @@ fn shown(inputs: FaultInputs) -> Rights {
 fn decide_pin(entry: Entry, inputs: FaultInputs) -> Decision {
     match entry {
         Entry::Absent if inputs.is_anonymous => Decision::MapFrame,
-        Entry::Absent if inputs.is_private => Decision::CopySource,
+        Entry::Absent if inputs.is_private && inputs.has_object => Decision::CopySource,
         Entry::Leaf(leaf) if leaf.pfn == inputs.zero => Decision::ReplaceZeroPage,
         Entry::Leaf(leaf) if !leaf.owned() => Decision::Refuse,
         Entry::Leaf(_) if inputs.is_private => Decision::AllowWrite(inputs.rights),

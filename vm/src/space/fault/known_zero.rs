@@ -14,7 +14,7 @@ impl<M: Machine> Faults<'_, '_, M> {
     /// `false`, and nothing has changed, wherever more is to be looked at.
     ///
     /// The three questions: the table is attached, or it could not be locked; the entry is absent; the
-    /// mapping is live, which both proofs accept, and is the one whose pages were looked at.
+    /// mapping is live, which all proofs accept, and is the one whose pages were looked at.
     #[inline(always)]
     pub(super) fn map_known_huge_zero(
         self,
@@ -26,48 +26,20 @@ impl<M: Machine> Faults<'_, '_, M> {
         let is_load = fault.access != Access::Write && entry.table.level() == Level::Pmd;
         is_load
             && entry.entry() == Entry::Absent
-            && self.map_known_of(vma, fault.addr.vpn(), entry.table, reading)
+            && self.map_known(vma, fault.addr.vpn(), entry.table, reading)
     }
 
     #[cold]
     #[inline(never)]
-    fn map_known_of(
-        self,
-        vma: &Vma<M::Cpu>,
-        page: Vpn,
-        table: Table<'_, '_, M>,
-        reading: &ReadGuard<'_, M::Cpu>,
-    ) -> bool {
-        if self.space.vm.zero_page != ZeroPagePolicy::Huge {
-            return self.show_known_table(vma, page, table, reading);
-        }
-        self.map_known(vma, page, table, (HugeZeroKind::Page, reading))
-    }
-
-    /// As [`map_known_huge_zero`](Self::map_known_huge_zero), of the table of zeros, under the other
-    /// policies.
-    #[cold]
-    #[inline(never)]
-    fn show_known_table(
-        self,
-        vma: &Vma<M::Cpu>,
-        page: Vpn,
-        table: Table<'_, '_, M>,
-        reading: &ReadGuard<'_, M::Cpu>,
-    ) -> bool {
-        kind_of::<M::Format>(self.space.vm.zero_page) == Some(HugeZeroKind::Table)
-            && self.map_known(vma, page, table, (HugeZeroKind::Table, reading))
-    }
-
-    #[inline(always)]
     fn map_known(
         self,
         vma: &Vma<M::Cpu>,
         page: Vpn,
         table: Table<'_, '_, M>,
-        (kind, reading): (HugeZeroKind, &ReadGuard<'_, M::Cpu>),
+        reading: &ReadGuard<'_, M::Cpu>,
     ) -> bool {
         let (space, vm) = (self.space, self.space.vm);
+        let Some(kind) = kind_of::<M::Format>(vm.zero_page) else { return false };
         let is_wanted =
             order_of_fault(vm.huge_policy, space.mappings.huge_refusal(), vma, page) == Order::HUGE;
         if !is_wanted {

@@ -16,7 +16,7 @@
 use super::Fallback;
 use crate::frame::{AllocRequest, Birth, FolioFrames, Frame, FramePlacement, FrameRef, MappedFrame};
 use crate::frame::{PageFill, PoolCopy, PoolFolio, PoolTake, Priority, TableFrame, ZeroedFolio, ZeroedFrame};
-use crate::machine::Machine;
+use crate::machine::{Entry, Machine};
 use crate::space::Vm;
 use crate::units::{PageSize, Vpn};
 use crate::vma::{OrderSet, Vma};
@@ -198,6 +198,20 @@ impl<'v, M: Machine> Prepared<'v, M> {
     /// Whether an empty table is prepared.
     pub fn has_table(&self) -> bool {
         self.table.is_some()
+    }
+
+    /// Allocates a frame to copy that of `entry` into, if a write to it may have to copy; and if the last
+    /// attempt found that it has to. Takes no context of the fault: every fault would store it.
+    #[cold]
+    #[inline(never)]
+    pub fn for_copy(&mut self, vma: &Vma<M::Cpu>, page: Vpn, entry: Entry) -> Result<(), Fallback> {
+        let Entry::Leaf(leaf) = entry else { return Ok(()) };
+        let may_need_copy = !leaf.owned() || self.vm.memory.meta_of(leaf.pfn).may_need_copy();
+        if may_need_copy || self.wants_blank() {
+            self.set_placement(vma, page);
+            self.allocate_blank()?;
+        }
+        Ok(())
     }
 
     /// Allocates a frame to copy into, without waiting.

@@ -2,7 +2,7 @@
 //!
 //! No CPU runs the space any more, those that kept its root lazily are made to leave, and all of it is
 //! locked to write, so leaves may be cleared before their mappings go. Their frames are freed table by table,
-//! without a flush: there is nobody to flush. With helpers, the leaves of each large mapping are cleared by a
+//! without a flush: there is no CPU to flush. With helpers, the leaves of each large mapping are cleared by a
 //! job over its pages before. The one flush is that of the tables.
 
 use crate::frame::IfShared;

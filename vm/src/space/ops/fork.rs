@@ -37,14 +37,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// writes to private pages that are shared already, which wait for the end of the fork.
     ///
     /// A later write that has to copy and finds no memory ends with
-    /// [`FaultError::NoMemory`](crate::space::FaultError::NoMemory): the embedder chooses whom to end then.
+    /// [`FaultError::NoMemory`](crate::space::FaultError::NoMemory): the embedder chooses which process to
+    /// end then.
     ///
     /// # Errors
     /// [`Error::NoMemory`] where a mapping cannot be committed again, or there is no memory for records or
     /// tables, or a frame is mapped too often. Where a mapping cannot be committed nothing has changed; where
     /// memory was lacking, private pages have lost the right to write, which their next stores give back (so
     /// have in Linux those of mappings below one that it does not commit). Huge pages may have been split
-    /// because they lie in two mappings, or somebody had a reference to them.
+    /// because they lie in two mappings, or there was a reference to them.
     pub fn fork(&self) -> Result<Self, Error> {
         // Before the lock, so dropped after it: two spaces' locks are never held together.
         let child = AddressSpace::below(self.vm, self.mappings.layout, self.path, Some(&self.node))?;

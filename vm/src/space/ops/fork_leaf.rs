@@ -64,8 +64,7 @@ fn pass_entry<'t, M: Machine>(
         return Ok(Some(Passed::Nothing));
     };
     match class.at_fork() {
-        // As the leaf of a private mapping would be, where it is not exclusive.
-        AtFork::Skip if class.at_pin() == AtPin::InPart => {
+        AtFork::Skip if mutant!("pool.shared-copied") && class.at_pin() == AtPin::InPart => {
             Ok(Some(Passed::Copied { was_writable: table.take_write(slot) }))
         }
         AtFork::Skip => Ok(Some(Passed::Skipped)),

@@ -7,7 +7,8 @@
 //!
 //! All entries are there before the mapping is, and as long as it is: no fault ever brings a page. A fault
 //! gives rights back that mprotect took, as for any page. The entries own nothing; what the frames hold is
-//! up to who gave them. As in Linux such a mapping is not merged with others, and MADV_DONTNEED refuses it.
+//! up to the caller that gave them. As in Linux such a mapping is not merged with others, and MADV_DONTNEED
+//! refuses it.
 
 use super::map::Map;
 use super::place::Destination;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each entry of a private mapping is marked as one that a huge page is set aside for; the fault that
-//! installs one takes it, and whoever clears the entry before gives it back. So what is set aside is known by
+//! installs one takes it, and what clears the entry before gives it back. So what is set aside is known by
 //! page, as in Linux's reserve maps, and by nothing else: munmap of a part, a fork, or the end of the space
 //! need not count. Of shared memory the object counts it, since any space may be the one whose fault comes
 //! first.

@@ -76,7 +76,7 @@ impl<M: Machine> Mappings<'_, M> {
     ) -> Result<Destination, Error> {
         let areas = &self.layout.areas;
         let hint = areas.hint(wish);
-        // An object's place is the same, whoever sees what is stored there.
+        // An object's place is the same, whichever space sees what is stored there.
         let is_object =
             request.sharing == Sharing::Shared || matches!(request.backing, MapBacking::Object(_));
         let wanted = if low { areas.low(hint, len) } else { areas.anywhere(hint, len) };

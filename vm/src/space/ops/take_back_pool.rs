@@ -5,13 +5,13 @@
 //!   the store again: in place                      lock its table ─ Lost ─ flush ─ put the mapping ─ unlock
 //! ```
 //!
-//! Who has set a page aside is not to lack it because of a child. Its store to a page that children share
-//! takes a copy, for which nothing is set aside any more; where the pool has none, the children lose the
-//! page, and their next access to it is a bus error. Only the first of the spaces has pages set aside: its
-//! children's mappings say so ([`HugetlbBacking::reserves`](crate::vma::HugetlbBacking)).
+//! A space that has set a page aside is not to lack it because of a child. Its store to a page that children
+//! share takes a copy, for which nothing is set aside any more; where the pool has none, the children lose
+//! the page, and their next access to it is a bus error. Only the first of the spaces has pages set aside:
+//! its children's mappings say so ([`HugetlbBacking::reserves`](crate::vma::HugetlbBacking)).
 //!
 //! Spaces are found by whatever the embedder keeps them by, and a space that is found may have to be ended.
-//! So no fault does this by itself: who has called it does, with no lock held.
+//! So no fault does this by itself: its caller does, with no lock held.
 
 use crate::frame::{FrameRef, PoolTake, TakingBack};
 use crate::machine::{Entry, Machine};

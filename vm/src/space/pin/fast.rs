@@ -14,10 +14,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// to the first page that is not there, or that a write would give another frame. What was in the buffer
     /// is dropped. (Linux: `pin_user_pages_fast_only`.)
     ///
-    /// Called in a read section of the system. Looking up and pinning take no lock, wait for nobody and
-    /// allocate nothing. Freeing may take a zone's lock: of what the buffer had, and of a frame whose last
-    /// user went away meanwhile. Of what CPUs share it writes the frames' counts, and the limit's; of a page
-    /// that was not used since its accessed bit was cleared, or not written, the entry too.
+    /// Called in a read section of the system. Looking up and pinning take no lock, wait for no CPU and
+    /// allocate nothing. Freeing may take the lock of a zone's region: of what the buffer had, and of a frame
+    /// whose last user went away meanwhile. Of what CPUs share it writes the frames' counts, and the limit's;
+    /// of a page that was not used since its accessed bit was cleared, or not written, the entry too.
     ///
     /// *What may be stale.* Each page had its frame, and an entry that allowed the access, at one moment of
     /// this call, another one for each page. A call that unmaps or protects pages meanwhile may have

@@ -116,10 +116,10 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
 /// The pins of a space: of pages that are there by its entries alone, of others by its faults.
 pub(super) struct Pins<'s, 'v, M: Machine> {
-    faults: Faults<'s, 'v, M>,
-    entries: &'s Entries<'v, M>,
+    pub(super) faults: Faults<'s, 'v, M>,
+    pub(super) entries: &'s Entries<'v, M>,
     /// The end of what may be pinned.
-    user_end: Vpn,
+    pub(super) user_end: Vpn,
 }
 
 impl<M: Machine> Clone for Pins<'_, '_, M> {

@@ -38,7 +38,7 @@ impl<'v, M: Machine> SpaceNode<'v, M> {
     /// has ended, which frames name, and below which there is one child. It stays such as long as there is a
     /// space below it: nothing is linked to it any more.
     ///
-    /// Sound would be any ancestor, because whoever may map a frame of the child is below it.
+    /// Sound would be any ancestor, because what may map a frame of the child is below it.
     fn named_below(&self) -> Option<AnonNodeId> {
         let Self { vm, names, id, .. } = *self;
         if mutant!("rmap.ended-node-left") {

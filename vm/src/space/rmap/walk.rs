@@ -85,7 +85,7 @@ where
         while let Some(place) = next {
             let Ok(few) = self.vm.anon.next_few(self.vm, place, birth) else { break };
             for &id in &few.spaces[..few.len] {
-                // Whoever drops a space may have to end it: here, where no lock is held.
+                // To drop a space may be to end it: here, where no lock is held.
                 last = (self.hold)(id);
                 // Asked once: what a safe trait answers may be another space the next time.
                 let is_it = |space: &&AddressSpace<'v, M>| {

@@ -30,7 +30,7 @@ fn a_guard_is_refused_inherited_and_goes_with_its_mapping() {
     let child = space.fork().unwrap();
     for space in [&space, &child] {
         for access in [Access::Read, Access::Write] {
-            assert_eq!(space.fault(Fault { addr: page, access }), Err(FaultError::NotAllowed));
+            assert_eq!(space.fault(Fault { addr: page, access }), Err(FaultError::NotMapped));
         }
         assert_eq!(entry(space, page), SlotMarker::Guard.entry());
         assert_eq!(space.inspect().resident_frame(page.vpn()), None);

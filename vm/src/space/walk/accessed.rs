@@ -12,8 +12,8 @@ impl<M: Machine> Walker<'_, '_, M> {
     /// such a leaf, and the leaf as it was. A huge leaf that the range cuts is taken whole. (Linux:
     /// `test_and_clear_young` in a walk of `lru_gen`, or idle page tracking.)
     ///
-    /// Called in a read section of the system, with any lock or none. Takes no lock, waits for nobody and
-    /// allocates nothing; of what CPUs share it writes the entries whose bits it clears. Nobody waits for it,
+    /// Called in a read section of the system, with any lock or none. Takes no lock, waits for no CPU and
+    /// allocates nothing; of what CPUs share it writes the entries whose bits it clears. Nothing waits for it
     /// but what is freed while the section lasts: a caller with much to scan ends the section in between.
     ///
     /// `visit` is called in the caller's section, with the caller's locks: what may not be called there (all

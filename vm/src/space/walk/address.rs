@@ -12,7 +12,7 @@ impl<M: Machine> Walker<'_, '_, M> {
     /// emulator of instructions. Where `note` says so, it sets the accessed and dirty bits that the access
     /// sets. (Linux: `kvm_translate_gpa`, `FNAME(walk_addr)`.)
     ///
-    /// Called in a read section of the system, with any lock or none. Takes no lock and waits for nobody. Of
+    /// Called in a read section of the system, with any lock or none. Takes no lock and waits for no CPU. Of
     /// what CPUs share it writes the entry, where a bit is to be set that is clear. An access that needs a
     /// fault is refused: the caller raises it, and asks again.
     ///
@@ -39,7 +39,7 @@ impl<M: Machine> Walker<'_, '_, M> {
     /// What the address leads to, whatever the entry allows: for a handler of machine checks, which has an
     /// address that failed and wants the frame. (Linux on POWER: `addr_to_pfn`.)
     ///
-    /// May be called anywhere, whatever was interrupted. Takes no lock, waits for nobody, writes nothing that
+    /// May be called anywhere, whatever was interrupted. Takes no lock, waits for no CPU, writes nothing that
     /// CPUs share.
     ///
     /// *What may be stale*: all of the result, at once. An entry that an interrupted operation of this CPU

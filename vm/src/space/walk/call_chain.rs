@@ -40,7 +40,7 @@ impl<'s, 'v, M: Machine> Walker<'s, 'v, M> {
     ///
     /// May be called anywhere on a CPU that has the space loaded, whatever was interrupted: a thread, a
     /// handler of interrupts, an NMI in the middle of either. Takes no lock and no reference, waits for
-    /// nobody, writes nothing that CPUs share. Interrupts are off meanwhile: what keeps the frame in place is
+    /// no CPU, writes nothing that CPUs share. Interrupts are off meanwhile: what keeps the frame in place is
     /// that this CPU answers no request to flush before it has read.
     ///
     /// *What may be stale.* The word was in memory at one moment of this call, at an address that was mapped

@@ -1,4 +1,4 @@
-//! Walkers: who reads the tables of a space, and sometimes marks an entry, and neither faults nor edits.
+//! Walkers read the tables of a space, sometimes mark an entry, and neither fault nor edit.
 //!
 //! | file | entry points | context |
 //! |---|---|---|

@@ -21,6 +21,7 @@ fn a_part_keeps_the_offset_of_every_page() {
 #[test]
 fn identities_agree_when_equal_or_one_is_missing_unless_inherited() {
     let (one, two) = (AnonId::new(1), AnonId::new(2));
+    assert!(!AnonId::new(0).is_none() && !AnonId::new(1 << 48).is_none(), "whatever the number");
     let child = AnonId::inherited(1);
     assert!(one.agrees(one) && !one.agrees(two) && !one.agrees(child));
     assert!(AnonId::NONE.agrees(AnonId::NONE) && AnonId::NONE.agrees(two) && two.agrees(AnonId::NONE));

@@ -54,7 +54,11 @@ pub const FIELDS: &[Field] = &[
     seldom('N', NEIGHBOURS, "a record is half a line; which frames are neighbours is chance"),
     seldom('E', "the RCU epoch", "advanced once for each lot of garbage; read sections read it"),
     seldom('C', "a CPU's read sections, last hits and garbage", "an advance of the epoch asks each CPU"),
-    seldom('Z', "the zone's free lists and their lock", "a refill of a CPU's cache, once for 128 frames"),
+    seldom('Z', "a zone's budget", "credit for a region, once for a refill of its own"),
+    seldom('B', "a region's free lists and their lock", "a refill of a CPU's cache, once for 128 frames"),
+    seldom('K', "frames that go back to a region", "frames of another CPU's region, once for a drain"),
+    seldom('I', "hints of regions", "a region's contents have changed much"),
+    seldom('P', "a CPU's regions", "a CPU has another region"),
     seldom('O', "the contents of a taken frame", "the pools' own lists, once for 64 objects"),
 ];
 

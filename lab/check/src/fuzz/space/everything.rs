@@ -43,9 +43,10 @@ fn is_whole(operation: &Operation) -> bool {
         // Linux splits or unmaps what is in the way of a fixed mapping before it commits the pages.
         Operation::Call(Call::Mmap { flags, .. }) => !flags.contains(MapFlags::FIXED),
         Operation::Call(call) => matches!(call, Call::Munmap { .. } | Call::Mincore { .. }),
-        Operation::Map(request) => !matches!(request.place, Place::Fixed(_)),
-        Operation::Share { .. } | Operation::Look { .. } => true,
-        Operation::Fork { .. } | Operation::End { .. } => true,
+        Operation::Map(request) | Operation::Share { request, .. } => {
+            !matches!(request.place, Place::Fixed(_))
+        }
+        Operation::Look { .. } | Operation::Fork { .. } | Operation::End { .. } => true,
         Operation::Protect { .. } | Operation::Bind { .. } | Operation::Fault { .. } => false,
     }
 }

@@ -25,7 +25,7 @@ pub(in crate::frame) struct ClaimBitmap<'m, C: Cpu> {
 #[derive(Debug)]
 pub(in crate::frame) struct SectionState<C: Cpu> {
     /// A CPU has claimed the block. Relaxed: it only says which CPU initialises the block; what that CPU
-    /// writes is published by `written` and by the zone's lock.
+    /// writes is published by `written` and by the region's lock.
     claimed: AtomicU32<C>,
     /// The records of the block are written, at start or by the CPU that claimed it. Set with release after
     /// the stores to the records; pairs with the acquire load of `is_written`.

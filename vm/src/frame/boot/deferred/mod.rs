@@ -15,7 +15,7 @@
 //! section's word, so no two CPUs write the same record.
 //!
 //! From the claim until the block is freed to its zone preemption is off, and the CPU waits for nothing but
-//! the zone's lock. So an allocation may wait for claimed blocks: the CPU that claimed them is running.
+//! the region's lock. So an allocation may wait for claimed blocks: the CPU that claimed them is running.
 //!
 //! | file | holds |
 //! |---|---|
