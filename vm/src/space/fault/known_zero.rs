@@ -29,6 +29,7 @@ impl<M: Machine> Faults<'_, '_, M> {
             && self.map_known(vma, fault.addr.vpn(), entry.table, reading)
     }
 
+    /// For each kind a copy of its own, in which the leaf's bits are constants.
     #[cold]
     #[inline(never)]
     fn map_known(
@@ -38,8 +39,22 @@ impl<M: Machine> Faults<'_, '_, M> {
         table: Table<'_, '_, M>,
         reading: &ReadGuard<'_, M::Cpu>,
     ) -> bool {
+        match kind_of::<M::Format>(self.space.vm.zero_page) {
+            Some(HugeZeroKind::Page) => self.map_kind(vma, page, table, (HugeZeroKind::Page, reading)),
+            Some(HugeZeroKind::Table) => self.map_kind(vma, page, table, (HugeZeroKind::Table, reading)),
+            None => false,
+        }
+    }
+
+    #[inline(always)]
+    fn map_kind(
+        self,
+        vma: &Vma<M::Cpu>,
+        page: Vpn,
+        table: Table<'_, '_, M>,
+        (kind, reading): (HugeZeroKind, &ReadGuard<'_, M::Cpu>),
+    ) -> bool {
         let (space, vm) = (self.space, self.space.vm);
-        let Some(kind) = kind_of::<M::Format>(vm.zero_page) else { return false };
         let is_wanted =
             order_of_fault(vm.huge_policy, space.mappings.huge_refusal(), vma, page) == Order::HUGE;
         if !is_wanted {
