@@ -39,7 +39,7 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// Allocates a zeroed frame, from this CPU's cache if possible.
-    #[inline]
+    #[inline(always)]
     pub fn alloc_zeroed(&self, priority: Priority) -> Option<ZeroedFrame<'_, M>> {
         let request = AllocRequest::ZEROED.with_priority(priority);
         self.take_frame(request).map(|pfn| ZeroedFrame::new(self, pfn, Base))

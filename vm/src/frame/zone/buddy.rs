@@ -232,7 +232,8 @@ pub(super) fn ranges(words: &[u64]) -> impl Iterator<Item = (PfnRange, Init)> {
 
 /// Whether frames, packed, are in no order, so that sorting makes fewer ranges of them.
 pub(in crate::frame) fn are_scattered(words: &[u64]) -> bool {
-    run_length(words) * 8 < words.len()
+    let enough = words.len().div_ceil(8);
+    run_length(&words[..enough]) < enough
 }
 
 /// Whether a range is whole free blocks of [`Order::MAX`] of the zone. Exact under the lock of their region.
