@@ -6,7 +6,7 @@ use crate::point::Point;
 use crate::report::Report;
 use crate::subject::Subject;
 use crate::trace::{RecordedProgram, Replay};
-use crate::workload::Named;
+use crate::workload::{Named, WORKLOADS};
 use clap::Parser;
 use interleaf::space::Path;
 use interleaf_lab::error::Failure;
@@ -23,24 +23,15 @@ use std::sync::Arc;
 #[derive(Parser)]
 #[command(name = "interleaf predict", version, about, max_term_width = 80)]
 struct Args {
-    /// What is predicted: page_fault1, shared_tables, zone_frames, zone_faults, malloc1, zone_batches,
-    /// zone_returned, zone_mixed, zone_strewn, zone_huge, shared_counter, reader_count, or a trace that
-    /// `interleaf record` has written
-    #[arg(value_name = "WORKLOAD|TRACE")]
+    #[arg(value_name = "WORKLOAD|TRACE", help = workload_help())]
     workload: String,
     /// Numbers of CPUs, 1 to 4096; of a trace, up to its threads [default: 1,2,16,48,192; of a trace: 1 and
     /// its threads]
     #[arg(long, value_delimiter = ',', value_name = "N,...",
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     cpus: Vec<u32>,
-    /// Which ways faults go
-    #[arg(
-        long,
-        value_enum,
-        value_delimiter = ',',
-        default_value = "speculative,locked",
-        value_name = "PATH,..."
-    )]
+    /// Which ways faults go, where there are any [default: speculative,locked]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PATH,...")]
     path: Vec<PathName>,
     /// What things cost: cascade-lake, ice-lake, epyc-milan, or a file that `interleaf calibrate` has written
     #[arg(long, default_value = "cascade-lake", value_name = "NAME|FILE")]
@@ -104,7 +95,7 @@ pub fn main() -> ExitCode {
 fn run(args: &Args) -> Result<(), Failure> {
     let subject = args.subject()?;
     let (profile, setting) = args.setting()?;
-    let (cpus, paths) = (args.cpus(&subject)?, args.paths());
+    let (cpus, paths) = (args.cpus(&subject)?, args.paths(&subject)?);
     let is_linux = |way: &Way| matches!(way, Way::Linux(_));
     if matches!(subject, Subject::Trace(_)) && paths.iter().any(is_linux) {
         return Err(Failure::usage(
@@ -207,8 +198,17 @@ impl Args {
         }
     }
 
-    /// In the order of the line, each once.
-    fn paths(&self) -> Vec<Way> {
+    /// In the order of the line, each once. Without faults all paths are one.
+    fn paths(&self, subject: &Subject) -> Result<Vec<Way>, Failure> {
+        const BOTH: [Way; 2] = [Way::Library(Path::Speculative), Way::Library(Path::Locked)];
+        match (self.path.is_empty(), subject.has_faults()) {
+            (true, true) => return Ok(BOTH.into()),
+            (true, false) => return Ok(BOTH[..1].into()),
+            (false, true) => {}
+            (false, false) => {
+                return Err(Failure::usage(format!("--path is for faults: {} has none", subject.name())));
+            }
+        }
         let first = |(at, path): &(usize, &PathName)| !self.path[..*at].contains(path);
         let path = |(_, path): (usize, &PathName)| match path {
             PathName::Speculative => Way::Library(Path::Speculative),
@@ -218,8 +218,14 @@ impl Args {
             PathName::LinuxVmaRwsem => Way::Linux(LinuxLock::VmaRwsem),
             PathName::LinuxVmaCount => Way::Linux(LinuxLock::VmaCount),
         };
-        self.path.iter().enumerate().filter(first).map(path).collect()
+        Ok(self.path.iter().enumerate().filter(first).map(path).collect())
     }
+}
+
+/// What may be predicted.
+fn workload_help() -> String {
+    let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+    format!("What is predicted: {}, or a trace that `interleaf record` has written", names.join(", "))
 }
 
 /// A profile by its name, or from a file.

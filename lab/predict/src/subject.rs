@@ -48,6 +48,14 @@ impl Subject {
         }
     }
 
+    /// Whether its CPUs take faults.
+    pub fn has_faults(&self) -> bool {
+        match self {
+            Subject::Workload(workload) => workload.has_faults(),
+            Subject::Trace(_) => true,
+        }
+    }
+
     /// Runs it on so many CPUs.
     ///
     /// # Errors

@@ -135,6 +135,11 @@ impl Named {
         }
     }
 
+    /// Whether its CPUs take faults.
+    pub fn has_faults(&self) -> bool {
+        matches!(self.kind, Kind::Touch(_) | Kind::Malloc(_))
+    }
+
     /// Runs it on so many CPUs.
     ///
     /// # Errors

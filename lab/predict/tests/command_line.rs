@@ -105,7 +105,8 @@ fn what_cannot_be_done_is_said_once_with_status_2() {
     let cut = Written::new("cut.trace", &std::fs::read(TRACE).expect("it is there")[..1000]);
     let profile = Written::new("profile.txt", b"gap 1 ns guess: short\n");
     let folder = env!("CARGO_MANIFEST_DIR");
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 24] = [
+        (&["shared_counter", "--path", "locked"], "--path is for faults: shared_counter has none"),
         (&[TRACE, "--path", "linux-mmap-lock"], "--path linux-*: "),
         (&["page_fault1", "--work", "5"], "--work is for reader_count: page_fault1 has no sections"),
         (&[TRACE, "--work", "5"], "--work is for reader_count: a trace has its own times"),
@@ -152,20 +153,19 @@ fn a_chart_that_was_there_stays_where_the_prediction_is_refused() {
     assert_eq!(std::fs::read(&chart.0).expect("it is there"), b"an earlier chart");
 }
 
-/// What a line costs that all write, whichever way faults go.
+/// What a line costs that all write. There are no faults, so one path.
 #[test]
 fn a_shared_counter_is_one_line_that_is_handed_on() {
     let output = predict(&["shared_counter", "--cpus", "1,16", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
-    let rate = |path: &str, cpus: u64| {
-        let points = json["points"].as_array().expect("points");
-        let point = points.iter().find(|point| point["path"] == path && point["cpus"] == cpus);
+    let points = json["points"].as_array().expect("points");
+    assert_eq!(points.len(), 2);
+    let rate = |cpus: u64| {
+        let point = points.iter().find(|point| point["cpus"] == cpus);
         point.expect("it was asked for")["rate"]["value"].as_f64().expect("a rate")
     };
-    for path in ["speculative", "locked"] {
-        let (one, many) = (1e9 / rate(path, 1), 1e9 / rate(path, 16));
-        assert!((6.0..7.5).contains(&one) && (46.0..54.0).contains(&many), "{path}: {one} {many} ns");
-    }
+    let (one, many) = (1e9 / rate(1), 1e9 / rate(16));
+    assert!((6.0..7.5).contains(&one) && (46.0..54.0).contains(&many), "{one} {many} ns");
 }
 
 /// One CPU takes as long as its section and two additions; many take turns at the word, twice for each
@@ -173,7 +173,7 @@ fn a_shared_counter_is_one_line_that_is_handed_on() {
 #[test]
 fn readers_that_are_counted_wait_for_the_count_once_there_are_enough_of_them() {
     let ns = |cpus: &str| {
-        let line = ["reader_count", "--work", "500", "--path", "locked", "--cpus", cpus, "--json"];
+        let line = ["reader_count", "--work", "500", "--cpus", cpus, "--json"];
         let json: serde_json::Value =
             serde_json::from_slice(&predict(&line).stdout).expect("one JSON object");
         1e9 / json["points"][0]["rate_per_cpu"]["value"].as_f64().expect("a rate")

@@ -5,6 +5,7 @@ use crate::error::Failure;
 use crate::machine::sim::Profile;
 use serde::Deserialize;
 use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A prediction, as `interleaf predict --json` prints it.
 #[derive(Clone, Debug, Deserialize)]
@@ -29,7 +30,10 @@ impl Predicted {
     /// # Errors
     /// The program cannot be had, or fails.
     pub fn of(profile: &Profile, workload: &str, cpus: u32, paths: &str) -> Result<Self, Failure> {
-        let file = std::env::temp_dir().join(format!("interleaf-profile-{}.txt", std::process::id()));
+        static FILES: AtomicU32 = AtomicU32::new(0);
+        // Relaxed: only the number is taken from it. Each call has a file of its own.
+        let (process, call) = (std::process::id(), FILES.fetch_add(1, Relaxed));
+        let file = std::env::temp_dir().join(format!("interleaf-profile-{process}-{call}.txt"));
         fs::write(&file, profile.to_string())?;
         let mut predict = PREDICT.program()?;
         predict

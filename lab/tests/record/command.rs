@@ -145,8 +145,11 @@ fn a_recording_that_is_ended_by_a_signal_leaves_no_file() {
 /// recorder reports.
 fn ended_by(signal: &str, script: &str) -> serde_json::Value {
     let folder = empty_folder(&format!("ended-{signal}-{}", script.len()));
-    let mut recorder = Command::new(INTERLEAF);
+    // A signal that is ignored, as under nohup, stays ignored in a recorder.
+    let mut recorder = Command::new("env");
     recorder.args([
+        "--default-signal",
+        INTERLEAF,
         "record",
         "--json",
         "-o",

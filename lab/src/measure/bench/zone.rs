@@ -189,10 +189,11 @@ impl<'m> Mixed<'m> {
         }
     }
 
-    /// Takes a block, each order as many frames as any other. Returns how many.
+    /// Takes a block, if one is free, each order as many frames as any other. Returns how many frames.
     fn take(&mut self) -> u64 {
         let order = Order((self.rng.bits() >> 20 | 1 << Order::MAX.0).trailing_zeros() as u8);
-        self.movable.extend(self.block(order));
+        let Some(taken) = self.block(order) else { return 0 };
+        self.movable.push(taken);
         order.frames()
     }
 

@@ -12,6 +12,7 @@
 //! undoes nothing in the parent: it drops the child. docs/design/fork.md says why the child's memory is a
 //! consistent snapshot though threads of the parent go on.
 
+use super::fork_leaf::copies_shared_pool;
 use super::fork_pinned::ForkCopies;
 use crate::frame::{Base, NotMappedAgain, TableFrame};
 use crate::machine::Machine;
@@ -180,7 +181,7 @@ impl<'a, 'v, M: Machine> Fork<'a, '_, 'v, M> {
             if vma.flags.intersects(WITHOUT) {
                 continue;
             }
-            if (vma.is_private() || mutant!("pool.shared-copied"))
+            if (vma.is_private() || copies_shared_pool())
                 && self.parent.mappings.has_own_memory(&vma, self.cursor)
             {
                 self.mapping(vma.range, vma.backing.get().page_size())?;

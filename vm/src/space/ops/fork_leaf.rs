@@ -49,6 +49,11 @@ impl<M: Machine> Passed<'_, M> {
     }
 }
 
+/// Whether a child gets leaves of the pool in shared mappings, which is a fault.
+pub(super) fn copies_shared_pool() -> bool {
+    mutant!("pool.shared-copied")
+}
+
 /// Takes from an entry what the child gets; `None` where its leaf is to be split first.
 ///
 /// # Errors
@@ -64,7 +69,7 @@ fn pass_entry<'t, M: Machine>(
         return Ok(Some(Passed::Nothing));
     };
     match class.at_fork() {
-        AtFork::Skip if mutant!("pool.shared-copied") && class.at_pin() == AtPin::InPart => {
+        AtFork::Skip if copies_shared_pool() && class.at_pin() == AtPin::InPart => {
             Ok(Some(Passed::Copied { was_writable: table.take_write(slot) }))
         }
         AtFork::Skip => Ok(Some(Passed::Skipped)),

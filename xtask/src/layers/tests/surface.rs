@@ -45,6 +45,12 @@ fn a_free_function_may_take_another_type_or_none() {
     assert_eq!(found("impl Value { fn of(space: &AddressSpace<'_, M>) {} }"), 0);
 }
 
+/// Else a limit would hold for a type that has another name by now.
+#[test]
+fn the_type_that_has_a_limit_has_methods() {
+    assert!(Surface::of(&crate::root()).types[AT_MOST.0].all > 0);
+}
+
 #[test]
 fn a_type_may_have_as_many_methods_as_it_may() {
     let text = "impl AddressSpace { fn one() {} fn two() {} }";
