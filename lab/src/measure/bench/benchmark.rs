@@ -21,11 +21,30 @@ impl Benchmark {
     /// Answers the question, and says how much garbage its machines had at most, where they run the library.
     ///
     /// # Errors
-    /// Those of the benchmark; that garbage exceeded its limit.
+    /// Those of the benchmark; that garbage exceeded its limit; figures that are not those it names.
     pub fn measure(&self, options: &Options) -> Result<(Vec<Figure>, Option<PeakGarbage>), Failure> {
         let (figures, garbage) = noted_in(|| (self.run)(options));
         garbage.map_or(Ok(()), |garbage| garbage.check(self.name))?;
-        Ok((figures?, garbage))
+        let figures = figures?;
+        self.refuse_strangers(options, &figures)?;
+        Ok((figures, garbage))
+    }
+
+    /// The figures are those that are named, in that order; on one CPU some may be missing.
+    fn refuse_strangers(&self, options: &Options, figures: &[Figure]) -> Result<(), Failure> {
+        let measured: Vec<_> = figures.iter().map(|figure| figure.name).collect();
+        let mut named = self.figures.to_vec();
+        if options.cpus.len() < 2 {
+            named.retain(|name| measured.contains(name));
+        }
+        let is_sound = |figure: &Figure| figure.value.is_finite() && figure.low <= figure.high;
+        match figures.iter().find(|figure| !is_sound(figure)) {
+            Some(figure) => Err(Failure::check(format!("{}: no figure: {figure:?}", self.name))),
+            None if measured != named => {
+                Err(Failure::check(format!("{}: figures {measured:?}, where {named:?} are named", self.name)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Whether `filter` names this benchmark, its area or one of its figures.
