@@ -25,7 +25,7 @@ pub enum Load {
 }
 
 /// Frames that there are for each CPU: 64 MiB.
-const FRAMES: u64 = 16_384;
+pub const FRAMES: u64 = 16_384;
 /// Frames of a round of [`Load::Batches`]: 16 times what a cache holds.
 const BATCH: usize = 4096;
 /// Replacements of a round of the random loads.

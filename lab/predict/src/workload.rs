@@ -1,6 +1,6 @@
 //! The workloads that can be predicted by their names.
 
-use crate::frames::Load;
+use crate::frames::{self, Load};
 use crate::linux::Way;
 use crate::sample::{Operations, Sample};
 use crate::system::{self, Space, System, Workload};
@@ -188,7 +188,12 @@ impl Workload for Touch {
     type Shared<'v> = VirtAddr;
 
     fn frames(&self, cpus: u32) -> u64 {
-        u64::from(cpus) * if self.frames == Frames::Cached { PAGES } else { FRAMES_OF_ZONE }
+        let of_cpu = match self.frames {
+            Frames::Cached => PAGES,
+            Frames::OfTheZone => FRAMES_OF_ZONE,
+            Frames::ThroughTheZone => frames::FRAMES,
+        };
+        u64::from(cpus) * of_cpu
     }
 
     fn prepare<'v>(&self, space: &Space<'v>, _: Path, cpus: u32) -> VirtAddr {

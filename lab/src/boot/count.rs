@@ -5,7 +5,7 @@
 //! counter; booted with [`Clock::Instructions`](super::Clock) a tick is an instruction. Linux 6.1 was counted
 //! by the same operations under the same emulator, mitigations off and huge pages never, so its numbers stand
 //! beside ours. Zeroing a frame is what no kernel can avoid: it is counted by itself and taken off the write
-//! fault; and so is copying one, of the copy on write. Faults of huge pages are counted in a boot of their
+//! faults; and so is copying one, of the copy on write. Faults of huge pages are counted in a boot of their
 //! own, with huge pages always: base pages are counted with huge pages never.
 
 use super::FaultPath;
@@ -58,6 +58,24 @@ const OPERATIONS: &[Operation] = &[
         vma_lock: "kernel.unmap_zero_page_vma_lock",
         speculative: "kernel.unmap_zero_page",
         linux: Some(83.0),
+        most: None,
+        less: None,
+    },
+    Operation {
+        name: "zone_fault",
+        locked: "kernel.zone_fault_locked",
+        vma_lock: "kernel.zone_fault_vma_lock",
+        speculative: "kernel.zone_fault",
+        linux: None,
+        most: None,
+        less: Some("zeroing"),
+    },
+    Operation {
+        name: "zone_unmap_page",
+        locked: "kernel.zone_unmap_page_locked",
+        vma_lock: "kernel.zone_unmap_page_vma_lock",
+        speculative: "kernel.zone_unmap_page",
+        linux: None,
         most: None,
         less: None,
     },

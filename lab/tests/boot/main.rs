@@ -259,7 +259,10 @@ echo "count zeroing 512.00"
 echo "count write_fault $((900 + 3 * extra)).50"
 echo "count copying_bytes 4097.00"
 echo "count copy_on_write 4187.00"
-for name in read_fault unmap_page unmap_zero_page reuse null_call; do echo "count $name 90.00"; done
+echo "count zone_fault 950.00"
+for name in read_fault unmap_page unmap_zero_page zone_unmap_page reuse null_call; do
+    echo "count $name 90.00"
+done
 echo "count map_unmap_mib 3000.00"
 echo >&2 "exit code 0"
 exit 33
@@ -279,7 +282,7 @@ fn counts_are_figures_with_their_bars_on_both_paths() {
     assert_eq!(value("kernel.write_fault_locked"), Some((688.5.into(), "no".into())));
     assert_eq!(value("kernel.huge_read_fault"), Some((449.0.into(), "yes".into())));
     assert_eq!(value("kernel.huge_write_fault").map(|(value, _)| value), Some(1000.0.into()));
-    assert_eq!(figures.len(), 22);
+    assert_eq!(figures.len(), 26);
 }
 
 #[test]

@@ -5,13 +5,18 @@ use std::fs;
 use std::path::Path;
 
 /// The file that holds the table, from the root.
-const FILE: &str = "docs/design/mutations.md";
+pub const FILE: &str = "docs/design/mutations.md";
 /// The head of the table.
 pub const HEAD: &str = "| point | what is wrong then | first test that noticed | s |\n|---|---|---|---|\n";
 
+/// The first cell of a point's row.
+pub fn cell(point: &str) -> String {
+    format!("| `{point}` |")
+}
+
 /// The row of a point: the test that noticed, and the seconds of that run.
 pub fn row(mutation: &Mutation, noticed: &str, seconds: u64) -> String {
-    format!("| `{}` | {} | {noticed} | {seconds} |", mutation.point, mutation.wrong)
+    format!("{} {} | {noticed} | {seconds} |", cell(mutation.point), mutation.wrong)
 }
 
 /// Puts the row of a point into the file.

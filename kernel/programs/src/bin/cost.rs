@@ -12,6 +12,9 @@
 //! kernel copies bytes, 512 where it copies words. `reuse` is the first store to a page after the child has
 //! ended.
 //!
+//! `zone_fault` and `zone_unmap_page` are of more pages than a CPU keeps frames: with the part of a refill and
+//! of a drain that each frame has.
+//!
 //! `cost huge [BATCHES]`, on a machine whose policy of huge pages is `always`: faults of huge pages, and
 //! `zeroing_huge`, the steps of zeroing one.
 #![cfg_attr(metal, no_std, no_main)]
@@ -24,6 +27,8 @@ program!(begin);
 
 /// Pages of a batch: as many as one table holds.
 const PAGES: usize = 512;
+/// Pages of a batch whose frames come from a zone and go back to it: eight times what a CPU keeps.
+const ZONE_PAGES: usize = 8 * PAGES;
 /// Calls of a batch.
 const CALLS: u64 = 512;
 /// Mappings of a batch.
@@ -48,10 +53,13 @@ fn begin(args: Args) -> u8 {
         let steps = copy(sys::PAGE / width).unwrap_or(0).saturating_sub(copy(0).unwrap_or(0));
         count(name, 1, PAGES, || steps);
     }
-    count("write_fault", batches, PAGES, || touch(Region::write_page, false));
-    count("read_fault", batches, PAGES, || touch(Region::read_page, false));
-    count("unmap_page", batches, PAGES, || touch(Region::write_page, true));
-    count("unmap_zero_page", batches, PAGES, || touch(Region::read_page, true));
+    count("write_fault", batches, PAGES, || touch(PAGES, Region::write_page, false));
+    count("read_fault", batches, PAGES, || touch(PAGES, Region::read_page, false));
+    count("unmap_page", batches, PAGES, || touch(PAGES, Region::write_page, true));
+    count("unmap_zero_page", batches, PAGES, || touch(PAGES, Region::read_page, true));
+    let zone = |unmapping| touch(ZONE_PAGES, Region::write_page, unmapping);
+    count("zone_fault", batches.min(8), ZONE_PAGES, || zone(false));
+    count("zone_unmap_page", batches.min(8), ZONE_PAGES, || zone(true));
     count("copy_on_write", batches, PAGES, || write_shared(Child::Lives));
     count("reuse", batches, PAGES, || write_shared(Child::HasEnded));
     count("map_unmap_mib", batches, MAPS, || timed(|| (0..MAPS).for_each(|_| map_and_unmap())));
@@ -109,13 +117,13 @@ fn timed(work: impl FnOnce()) -> u64 {
     sys::ticks() - start
 }
 
-/// Touches each page of a fresh mapping, then unmaps it; the ticks of the touching or of the unmapping.
-fn touch(one: fn(&Region, usize), unmapping: bool) -> u64 {
-    // A second table's worth, of which only the part that fills whole tables is used.
-    let all = granted("mmap", Region::map(2 * PAGES, Rights::WRITE));
+/// Touches so many pages of a fresh mapping, then unmaps it; the ticks of the touching or of the unmapping.
+fn touch(pages: usize, one: fn(&Region, usize), unmapping: bool) -> u64 {
+    // A table's worth more, of which only the part that fills whole tables is used.
+    let all = granted("mmap", Region::map(pages + PAGES, Rights::WRITE));
     let aligned = (all.start() / sys::PAGE).next_multiple_of(PAGES) - all.start() / sys::PAGE;
-    let region = all.part(aligned, PAGES);
-    let touching = timed(|| (0..PAGES).for_each(|page| one(&region, page)));
+    let region = all.part(aligned, pages);
+    let touching = timed(|| (0..pages).for_each(|page| one(&region, page)));
     let leaving = timed(|| granted("munmap", region.unmap()));
     granted("munmap", all.unmap());
     if unmapping { leaving } else { touching }

@@ -7,7 +7,10 @@ use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use crate::measure::timed_machine::{self, TimedMachine};
 use crate::rng::Rng;
 use interleaf::frame::{AllocRequest, Folio, Frame, Memory};
-use interleaf::units::{CpuId, Order, Pfn, PfnRange};
+use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Vm};
+use interleaf::table::format::X86_64;
+use interleaf::units::{Access, CpuId, Order, PageSize, Pfn, PfnRange, VirtAddr};
+use interleaf::vma::HugePolicy;
 use std::collections::BTreeSet;
 use std::hint::black_box;
 
@@ -21,6 +24,7 @@ pub const BENCHMARK: Benchmark = Benchmark {
         "zone.blocks_left",
         "zone.blocks_left_movable",
         "zone.blocks_left_pinned",
+        "zone.huge_faults_left",
         "zone.blocks_back",
     ],
     run,
@@ -81,11 +85,15 @@ fn counted_machine(frames: u64) -> Result<TimedMachine, Failure> {
 
 /// Half of memory is in use; the CPUs replace frames and blocks of all orders at random. One frame in 32 that
 /// is replaced is pinned from then on, until another pinned one takes its place.
-fn blocks_left(options: &Options) -> Result<[Figure; 3], Failure> {
+fn blocks_left(options: &Options) -> Result<[Figure; 4], Failure> {
     let frames: u64 = options.size(1 << 18, 1 << 16);
     let machine = counted_machine(frames)?;
-    let memory = memory_of(&machine)?;
-    let mut load = Mixed { memory: &memory, rng: Rng::new(1), movable: Vec::new(), pinned: Vec::new() };
+    let vm = {
+        let _entered = machine.enter(CpuId(0));
+        timed_machine::vm_with(&machine, HugePolicy::Always)?
+    };
+    let memory = vm.memory();
+    let mut load = Mixed { memory, rng: Rng::new(1), movable: Vec::new(), pinned: Vec::new() };
     let mut used = 0;
     for turn in 0.. {
         let _entered = machine.enter(CpuId(turn % CPUS));
@@ -100,13 +108,15 @@ fn blocks_left(options: &Options) -> Result<[Figure; 3], Failure> {
         load.replace(300);
     }
     let _entered = machine.enter(CpuId(0));
-    let free = free_blocks(&memory);
+    let free = free_blocks(memory);
     let with_pinned = areas(&load.pinned);
     let with_any = areas(&load.movable).union(&with_pinned).count() as u64;
     let percent = |blocks: u64| blocks as f64 * 100.0 / (frames / 2 / 512) as f64;
     let of_movable = percent(with_any - with_pinned.len() as u64);
+    let huge_faults = huge_faults(&vm, frames / 512)?;
     // While a CPU is entered: frames go back to its cache.
     drop(load);
+    drop(vm);
     Ok([
         Figure::count("zone.blocks_left", percent(free), "% of half of memory is free blocks"),
         Figure::count("zone.blocks_left_movable", of_movable, "% of it is blocks of movable memory"),
@@ -115,7 +125,24 @@ fn blocks_left(options: &Options) -> Result<[Figure; 3], Failure> {
             percent(with_pinned.len() as u64),
             "% of it is blocks with pinned memory",
         ),
+        Figure::count("zone.huge_faults_left", percent(huge_faults), "% of it is given to huge faults"),
     ])
+}
+
+/// Stores to areas of 2 MiB, as many as memory has: how many get a huge page before one does not.
+fn huge_faults(vm: &Vm<'_, TimedMachine>, areas: u64) -> Result<u64, Failure> {
+    let layout = Layout::linux::<X86_64>().overcommit();
+    let space = AddressSpace::new(vm, layout, Path::Speculative).map_err(Failure::of)?;
+    let huge = PageSize::Huge.bytes();
+    let start = space.map(&MapRequest::anonymous((areas + 1) * huge)).map_err(Failure::of)?;
+    let first = start.0.next_multiple_of(huge);
+    let fallbacks = || vm.totals().get(Counter::ThpFaultFallback);
+    let before = fallbacks();
+    let fault = |area: u64| {
+        let fault = Fault { addr: VirtAddr(first + area * huge), access: Access::Write };
+        space.fault(fault).is_ok() && fallbacks() == before
+    };
+    Ok((0..areas).take_while(|area| fault(*area)).count() as u64)
 }
 
 /// Nearly all memory is used, by frames, and a random half of them is freed: no block is left. Then the CPUs

@@ -29,6 +29,12 @@ pub(super) fn measure(options: &Options, cpus: (usize, usize), numbers: &mut Num
     }
 }
 
+/// How far two CPUs are apart now, in nanoseconds: a virtual machine's CPUs may be hardware threads of one core
+/// at times, and of two at others.
+pub fn apart_ns(cpus: (usize, usize)) -> f64 {
+    handoff(cpus, 20)
+}
+
 /// Nanoseconds from the store of one CPU to the load of the other that sees it.
 fn handoff(cpus: (usize, usize), batches: usize) -> f64 {
     let (word, is_over) = (Alone(AtomicU64::new(0)), AtomicBool::new(false));

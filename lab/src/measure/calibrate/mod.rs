@@ -22,6 +22,7 @@ use super::Options;
 use crate::error::Failure;
 use crate::machine::sim::{Costs, Profile, Ps};
 use crate::os::host_info::HostInfo;
+pub use lines::apart_ns;
 use samples::Samples;
 use std::collections::BTreeMap;
 

@@ -16,6 +16,27 @@ fn every_merged_name_is_listed_once() {
     }
 }
 
+#[test]
+fn every_listed_point_has_a_row_in_the_document_which_says_how_many_there_are() {
+    let text = fs::read_to_string(crate::root().join(table::FILE)).unwrap();
+    let missing: Vec<_> = all().filter(|mutation| !text.contains(&table::cell(mutation.point))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let count = |is_kind: fn(&Test) -> bool| all().filter(|mutation| is_kind(&mutation.test)).count();
+    let kinds = [
+        count(|test| matches!(test, Test::Unit(_))),
+        count(|test| matches!(test, Test::Model(_))),
+        count(|test| matches!(test, Test::Lab(..))),
+    ];
+    let said = format!(
+        "There are {} points: {} that a unit test notices, {} a loom model, {} a test of the lab.",
+        kinds.iter().sum::<usize>(),
+        kinds[0],
+        kinds[1],
+        kinds[2]
+    );
+    assert!(text.contains(&said), "{said}");
+}
+
 /// A test that was renamed would notice nothing, and only `cargo xtask mutate` would say so.
 #[test]
 fn every_named_test_stands_in_the_sources() {
