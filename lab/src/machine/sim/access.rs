@@ -42,10 +42,10 @@ impl Simulation {
     fn access_line(&self, cpu: &CpuState, me: usize, addr: usize, kind: AccessKind, place: Place) {
         let mut lines = self.lines.borrow_mut();
         let (line, writes) = (lines.number(addr), kind.writes());
-        let is_hit = lines.has(me as u32, line, writes);
+        let hit = lines.hit(me as u32, line, writes, self.now.get());
         drop(lines);
         cpu.last.set(Some((line, addr, place)));
-        if is_hit {
+        if let Some(wakes) = hit {
             let mut round = cpu.round.get();
             if writes {
                 round.spoil()
@@ -53,6 +53,9 @@ impl Simulation {
                 round.look(line)
             }
             cpu.round.set(round);
+            if wakes {
+                self.unpark_watchers(line, self.now.get(), me as u32);
+            }
             let update = if kind == AccessKind::Update { self.costs.update } else { 0 };
             return self.spend(update);
         }
@@ -66,8 +69,7 @@ impl Simulation {
 
     fn take_line(&self, me: usize, line: u32, addr: usize, writes: bool, place: Place) {
         let now = self.now.get();
-        let Taken { end, queued, is_shared, wakes } =
-            self.lines.borrow_mut().take(me as u32, line, writes, now);
+        let Taken { end, queued, is_shared } = self.lines.borrow_mut().take(me as u32, line, writes, now);
         if is_shared {
             self.note_wait((line, addr, place), |wait| {
                 wait.moves += 1;
@@ -76,8 +78,12 @@ impl Simulation {
             });
         }
         self.now.set(end);
-        if wakes {
-            self.unpark_watchers(line, now, me as u32);
+        // Until the line is here, others do what comes before this access.
+        if end > self.horizon.get() {
+            self.look_after_others(0);
+        }
+        if writes && self.lines.borrow_mut().take_watch(line) {
+            self.unpark_watchers(line, self.now.get(), me as u32);
         }
     }
 

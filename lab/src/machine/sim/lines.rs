@@ -10,12 +10,25 @@
 //! | owner alone | nothing | from the owner, queued; then shared | from the owner, queued |
 //! | shared | nothing, the way to readers | from a reader's cluster, side by side | way to readers, queued |
 //! | no CPU has it | | from memory, side by side | from memory, queued |
+//!
+//! A way is the time in which an exchange of one CPU follows that of another. What two CPUs of a real machine
+//! do besides says how it is made up:
+//!
+//! - A turn of a store and of a load that waits for it takes as long as one of exchanges. So a copy takes half
+//!   of the way ([`COPY`]), and the store of a CPU that has a copy the other half.
+//! - Two CPUs that add to one word as fast as they can take a third of the way for each addition. A third of
+//!   the way is the request's ([`REQUEST`]): so long the CPU that gives the line away has it still.
 
 use super::addresses::{Addresses, LINES_OF_PAGE};
 use super::machine::MemoryPlan;
 use super::pages::{Heat, Pages};
 use super::profile::{Costs, Ps};
 use super::topology::{Distance, Topology};
+
+/// A copy of a line, and a store to a line that a CPU has a copy of, take the way divided by this.
+const COPY: Ps = 2;
+/// A request takes the way divided by this.
+const REQUEST: Ps = 3;
 
 /// No CPU.
 const NO_CPU: u16 = u16::MAX;
@@ -77,8 +90,6 @@ pub(super) struct Taken {
     pub(super) queued: Ps,
     /// Whether it came from another CPU, rather than from memory.
     pub(super) is_shared: bool,
-    /// Whether a CPU waited for this write.
-    pub(super) wakes: bool,
 }
 
 /// All lines of a machine.
@@ -92,6 +103,8 @@ pub(super) struct Lines {
     table: Vec<Line>,
     len: usize,
     read_sets: Vec<ReadSet>,
+    /// The line that each CPU gave away last, and until when it has it still.
+    kept: Vec<(u32, Ps)>,
     pub(super) transfers: Transfers,
 }
 
@@ -108,6 +121,7 @@ impl Lines {
             table: vec![EMPTY; 1 << 12],
             len: 0,
             read_sets: (0..nr_cpus).map(|_| vec![0; READ_SET].into_boxed_slice()).collect(),
+            kept: vec![(0, 0); nr_cpus],
             transfers: Transfers::default(),
         }
     }
@@ -133,11 +147,20 @@ impl Lines {
         self.addresses.host_address(number)
     }
 
-    /// Whether the CPU has the line as the access needs it: then no other hears of the access.
+    /// Whether the CPU has the line as the access needs it: then no other hears of the access, but one that
+    /// waits for a write to a line that is being given away: `Some(true)`.
     #[inline]
-    pub(super) fn has(&mut self, cpu: u32, number: u32, writes: bool) -> bool {
+    pub(super) fn hit(&mut self, cpu: u32, number: u32, writes: bool, now: Ps) -> Option<bool> {
         let at = self.find(number);
-        self.has_at(at, cpu, number, writes)
+        let has = self.has_at(at, cpu, number, writes) || self.is_kept(cpu, number, now);
+        has.then(|| writes && std::mem::take(&mut self.table[at].is_watched))
+    }
+
+    /// Whether the CPU gives the line away, and the request has not come yet.
+    #[inline]
+    fn is_kept(&self, cpu: u32, number: u32, now: Ps) -> bool {
+        let (kept, until) = self.kept[cpu as usize];
+        kept == number && now < until
     }
 
     #[inline]
@@ -146,14 +169,22 @@ impl Lines {
         if u32::from(line.owner) == cpu {
             return !writes || !line.is_shared;
         }
-        !writes && self.read_sets[cpu as usize][number as usize % READ_SET] == copy_of(number, line.version)
+        !writes && self.has_copy(at, cpu, number)
+    }
+
+    /// Whether the CPU has the line as it is, and others may have it too.
+    #[inline]
+    fn has_copy(&self, at: usize, cpu: u32, number: u32) -> bool {
+        let line = &self.table[at];
+        u32::from(line.owner) == cpu
+            || self.read_sets[cpu as usize][number as usize % READ_SET] == copy_of(number, line.version)
     }
 
     /// Takes the line for an access that begins at `now`.
     pub(super) fn take(&mut self, cpu: u32, number: u32, writes: bool, now: Ps) -> Taken {
         let at = self.find(number);
-        if self.has_at(at, cpu, number, writes) {
-            return Taken { end: now, queued: 0, is_shared: false, wakes: false };
+        if self.has_at(at, cpu, number, writes) || self.is_kept(cpu, number, now) {
+            return Taken { end: now, queued: 0, is_shared: false };
         }
         let (cost, is_shared) = self.way(at, cpu, number, writes);
         let line = &mut self.table[at];
@@ -164,8 +195,10 @@ impl Lines {
         let end = (start + cost).max(line.busy_until);
         if is_handed_on {
             line.busy_until = end;
+            if is_shared && line.owner != NO_CPU {
+                self.kept[usize::from(line.owner)] = (number, start + cost / REQUEST);
+            }
         }
-        let wakes = writes && std::mem::take(&mut line.is_watched);
         if writes {
             line.version = line.version.wrapping_add(1);
             (line.owner, line.is_shared, line.clusters) = (cpu as u16, false, here);
@@ -177,7 +210,7 @@ impl Lines {
             }
             self.read_sets[cpu as usize][number as usize % READ_SET] = copy_of(number, line.version);
         }
-        Taken { end, queued: start - now, is_shared, wakes }
+        Taken { end, queued: start - now, is_shared }
     }
 
     /// What the way of a line to the CPU costs, and whether it comes from other CPUs.
@@ -205,7 +238,8 @@ impl Lines {
             Distance::Remote => (&mut self.transfers.remote, self.costs.remote),
         };
         *count += 1;
-        (cost, true)
+        let is_half = !writes || self.has_copy(at, cpu, number);
+        (if is_half { cost / COPY } else { cost }, true)
     }
 
     /// Memory outside of the machine's counts as of the CPU's node.
@@ -233,6 +267,13 @@ impl Lines {
     pub(super) fn watch(&mut self, number: u32) {
         let at = self.find(number);
         self.table[at].is_watched = true;
+    }
+
+    /// Whether a CPU waits for a write to the line; from now on none does.
+    #[inline]
+    pub(super) fn take_watch(&mut self, number: u32) -> bool {
+        let at = self.find(number);
+        std::mem::take(&mut self.table[at].is_watched)
     }
 
     #[inline]

@@ -17,7 +17,7 @@ fn lines() -> Lines {
 }
 
 fn cost(lines: &mut Lines, cpu: u32, line: u32, writes: bool, now: Ps) -> Ps {
-    if lines.has(cpu, line, writes) { 0 } else { lines.take(cpu, line, writes, now).end - now }
+    if lines.hit(cpu, line, writes, now).is_some() { 0 } else { lines.take(cpu, line, writes, now).end - now }
 }
 
 #[test]
@@ -65,7 +65,11 @@ fn the_cpu_that_writes_a_whole_page_has_its_lines() {
     let (first, last) = (lines.number(ARENA.start), lines.number(ARENA.start + PAGE - 1));
     cost(&mut lines, 1, first, true, 0);
     assert_eq!(lines.write_page(0, ARENA.start), Heat::Cold);
-    assert!(lines.has(0, first, true) && lines.has(0, last, true) && !lines.has(1, first, false));
+    assert!(
+        lines.hit(0, first, true, 0).is_some()
+            && lines.hit(0, last, true, 0).is_some()
+            && lines.hit(1, first, false, 0).is_none()
+    );
     assert_eq!(lines.write_page(0, ARENA.start), Heat::Warm);
     for _ in 0..lines.costs.warm_pages {
         lines.write_page(0, ARENA.start + PAGE);
