@@ -42,7 +42,7 @@ struct Args {
     /// Processes that run a trace, each in a space of its own
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     copies: Option<u32>,
-    /// How long each section of reader_count is, ns [default: 1000]
+    /// How long reader_count works for each section, a tenth of it outside, ns [default: 1000]
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u32).range(0..=1_000_000_000))]
     work: Option<u32>,
     /// Draws the gaps between accesses: the same seed, the same output

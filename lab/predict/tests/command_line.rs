@@ -153,7 +153,8 @@ fn a_chart_that_was_there_stays_where_the_prediction_is_refused() {
     assert_eq!(std::fs::read(&chart.0).expect("it is there"), b"an earlier chart");
 }
 
-/// What a line costs that all write. There are no faults, so one path.
+/// A line that all write is handed on every 47 ns, after four additions: the one that asked for it, and three
+/// until the next request comes. There are no faults, so one path.
 #[test]
 fn a_shared_counter_is_one_line_that_is_handed_on() {
     let output = predict(&["shared_counter", "--cpus", "1,16", "--json"]);
@@ -165,7 +166,7 @@ fn a_shared_counter_is_one_line_that_is_handed_on() {
         point.expect("it was asked for")["rate"]["value"].as_f64().expect("a rate")
     };
     let (one, many) = (1e9 / rate(1), 1e9 / rate(16));
-    assert!((6.0..7.5).contains(&one) && (46.0..54.0).contains(&many), "{one} {many} ns");
+    assert!((6.0..7.5).contains(&one) && (11.0..12.5).contains(&many), "{one} {many} ns");
 }
 
 /// One CPU takes as long as its section and two additions; many take turns at the word, twice for each

@@ -7,8 +7,9 @@ use interleaf_lab::machine::sim::{Costs, Profile, Setting, Sim, measured, meet};
 use interleaf_predict::workload::Named;
 use interleaf_predict::{Bottleneck, NamedWait, Operations, Point, Sample, Space, System, Workload, run};
 
-/// Work of a CPU between two additions: loads of a line of its own.
-const LOADS: u64 = 20;
+/// Work of a CPU between two additions: loads of a line of its own. It takes longer than the CPU keeps a line
+/// that another asks for.
+const LOADS: u64 = 60;
 const ADDITIONS: u64 = 200;
 
 /// Which words CPUs add to.
@@ -160,14 +161,15 @@ fn slack_changes_a_rate_by_less_than_one_percent() {
 }
 
 /// Where all wait for one lock, picoseconds decide which CPU is next: the rate changes by more than without a
-/// fight, and by far less than with costs halved and doubled.
+/// fight, and by less than with costs halved and doubled.
 #[test]
 fn slack_changes_the_rate_of_a_fought_for_lock_by_less_than_its_range() {
     let rate = |setting| named("page_fault1", setting, Path::Locked, 16).rate;
     let ratio = rate(setting()) / rate(Setting { slack: 0, ..setting() });
-    assert!((0.8..1.25).contains(&ratio), "{ratio}");
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
     let doubled = Setting { costs: costs().with_communication((2, 1)), ..setting() };
-    assert!(rate(setting()) / rate(doubled) > 1.5);
+    let apart = rate(setting()) / rate(doubled);
+    assert!(apart > 1.2, "{apart}");
 }
 
 #[test]

@@ -42,18 +42,24 @@ impl Simulation {
     fn access_line(&self, cpu: &CpuState, me: usize, addr: usize, kind: AccessKind, place: Place) {
         let mut lines = self.lines.borrow_mut();
         let (line, writes) = (lines.number(addr), kind.writes());
+        // A CPU that runs ahead does not see yet that another has asked for a line that is fought for.
+        if self.now.get() > self.horizon.get() && lines.is_fought_for(line, self.now.get()) {
+            drop(lines);
+            self.look_after_others(0);
+            lines = self.lines.borrow_mut();
+        }
         let hit = lines.hit(me as u32, line, writes, self.now.get());
         drop(lines);
         cpu.last.set(Some((line, addr, place)));
-        if let Some(wakes) = hit {
+        if let Some(hit) = hit {
             let mut round = cpu.round.get();
-            if writes {
+            if writes || !hit.stays {
                 round.spoil()
             } else {
                 round.look(line)
             }
             cpu.round.set(round);
-            if wakes {
+            if hit.wakes {
                 self.unpark_watchers(line, self.now.get(), me as u32);
             }
             let update = if kind == AccessKind::Update { self.costs.update } else { 0 };
@@ -69,7 +75,8 @@ impl Simulation {
 
     fn take_line(&self, me: usize, line: u32, addr: usize, writes: bool, place: Place) {
         let now = self.now.get();
-        let Taken { end, queued, is_shared } = self.lines.borrow_mut().take(me as u32, line, writes, now);
+        let Taken { end, queued, is_shared, wakes } =
+            self.lines.borrow_mut().take(me as u32, line, writes, now);
         if is_shared {
             self.note_wait((line, addr, place), |wait| {
                 wait.moves += 1;
@@ -78,12 +85,12 @@ impl Simulation {
             });
         }
         self.now.set(end);
+        if wakes {
+            self.unpark_watchers(line, now, me as u32);
+        }
         // Until the line is here, others do what comes before this access.
         if end > self.horizon.get() {
             self.look_after_others(0);
-        }
-        if writes && self.lines.borrow_mut().take_watch(line) {
-            self.unpark_watchers(line, self.now.get(), me as u32);
         }
     }
 

@@ -30,6 +30,9 @@ const COPY: Ps = 2;
 /// A request takes the way divided by this.
 const REQUEST: Ps = 3;
 
+/// So long after its last way a line counts as one that is fought for: several ways.
+const FOUGHT_FOR: Ps = 500_000;
+
 /// No CPU.
 const NO_CPU: u16 = u16::MAX;
 
@@ -81,6 +84,15 @@ pub struct Transfers {
     pub remote: u64,
 }
 
+/// A line that the CPU had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hit {
+    /// Whether it has the line until another asks for it; no other has asked yet.
+    pub(super) stays: bool,
+    /// Whether a CPU waited for this write.
+    pub(super) wakes: bool,
+}
+
 /// A line that was taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
@@ -90,6 +102,8 @@ pub(super) struct Taken {
     pub(super) queued: Ps,
     /// Whether it came from another CPU, rather than from memory.
     pub(super) is_shared: bool,
+    /// Whether a CPU waited for this write.
+    pub(super) wakes: bool,
 }
 
 /// All lines of a machine.
@@ -148,12 +162,22 @@ impl Lines {
     }
 
     /// Whether the CPU has the line as the access needs it: then no other hears of the access, but one that
-    /// waits for a write to a line that is being given away: `Some(true)`.
+    /// waits for a write to a line that is being given away.
     #[inline]
-    pub(super) fn hit(&mut self, cpu: u32, number: u32, writes: bool, now: Ps) -> Option<bool> {
+    pub(super) fn hit(&mut self, cpu: u32, number: u32, writes: bool, now: Ps) -> Option<Hit> {
         let at = self.find(number);
-        let has = self.has_at(at, cpu, number, writes) || self.is_kept(cpu, number, now);
-        has.then(|| writes && std::mem::take(&mut self.table[at].is_watched))
+        if self.has_at(at, cpu, number, writes) {
+            return Some(Hit { stays: true, wakes: false });
+        }
+        let is_kept = self.is_kept(cpu, number, now);
+        is_kept.then(|| Hit { stays: false, wakes: writes && std::mem::take(&mut self.table[at].is_watched) })
+    }
+
+    /// Whether the line was on its way less than [`FOUGHT_FOR`] ago.
+    #[inline]
+    pub(super) fn is_fought_for(&mut self, number: u32, now: Ps) -> bool {
+        let at = self.find(number);
+        self.table[at].busy_until + FOUGHT_FOR > now
     }
 
     /// Whether the CPU gives the line away, and the request has not come yet.
@@ -184,7 +208,8 @@ impl Lines {
     pub(super) fn take(&mut self, cpu: u32, number: u32, writes: bool, now: Ps) -> Taken {
         let at = self.find(number);
         if self.has_at(at, cpu, number, writes) || self.is_kept(cpu, number, now) {
-            return Taken { end: now, queued: 0, is_shared: false };
+            let wakes = writes && std::mem::take(&mut self.table[at].is_watched);
+            return Taken { end: now, queued: 0, is_shared: false, wakes };
         }
         let (cost, is_shared) = self.way(at, cpu, number, writes);
         let line = &mut self.table[at];
@@ -199,6 +224,7 @@ impl Lines {
                 self.kept[usize::from(line.owner)] = (number, start + cost / REQUEST);
             }
         }
+        let wakes = writes && std::mem::take(&mut line.is_watched);
         if writes {
             line.version = line.version.wrapping_add(1);
             (line.owner, line.is_shared, line.clusters) = (cpu as u16, false, here);
@@ -210,7 +236,7 @@ impl Lines {
             }
             self.read_sets[cpu as usize][number as usize % READ_SET] = copy_of(number, line.version);
         }
-        Taken { end, queued: start - now, is_shared }
+        Taken { end, queued: start - now, is_shared, wakes }
     }
 
     /// What the way of a line to the CPU costs, and whether it comes from other CPUs.
@@ -267,13 +293,6 @@ impl Lines {
     pub(super) fn watch(&mut self, number: u32) {
         let at = self.find(number);
         self.table[at].is_watched = true;
-    }
-
-    /// Whether a CPU waits for a write to the line; from now on none does.
-    #[inline]
-    pub(super) fn take_watch(&mut self, number: u32) -> bool {
-        let at = self.find(number);
-        std::mem::take(&mut self.table[at].is_watched)
     }
 
     #[inline]

