@@ -12,8 +12,8 @@
 //! kernel copies bytes, 512 where it copies words. `reuse` is the first store to a page after the child has
 //! ended.
 //!
-//! `zone_fault` and `zone_unmap_page` are of more pages than a CPU keeps frames: with the part of a refill and
-//! of a drain that each frame has.
+//! `zone_fault` and `zone_unmap_page` are of more pages than a CPU keeps frames: with the part of a refill
+//! and of a drain that each frame has.
 //!
 //! `cost huge [BATCHES]`, on a machine whose policy of huge pages is `always`: faults of huge pages, and
 //! `zeroing_huge`, the steps of zeroing one.

@@ -3,7 +3,8 @@ use crate::measure::bench::Verdict;
 
 const CONSOLE: &str = "booting\r\ncount null_call 50.25\r\ncount zeroing 513.00\ncount write_fault 900.5\n\
     count read_fault 401\ncount unmap_page 250\nnoise\ncount unmap_zero_page 60\ncount map_unmap_mib 3999\n\
-    count zone_fault 950\ncount zone_unmap_page 260\ncount copying_bytes 4097\ncount copy_on_write 4400\ncount reuse 9999\n";
+    count zone_fault 950\ncount zone_unmap_page 260\ncount copying_bytes 4097\n\
+    count copy_on_write 4400\ncount reuse 9999\n";
 
 #[test]
 fn every_operation_is_held_against_its_bar_by_its_own_value() {

@@ -14,8 +14,8 @@
 //! A way is the time in which an exchange of one CPU follows that of another. What two CPUs of a real machine
 //! do besides says how it is made up:
 //!
-//! - A turn of a store and of a load that waits for it takes as long as one of exchanges. So a copy takes half
-//!   of the way ([`COPY`]), and the store of a CPU that has a copy the other half.
+//! - A turn of a store and of a load that waits for it takes as long as one of exchanges. So a copy takes
+//!   half of the way ([`COPY`]), and the store of a CPU that has a copy the other half.
 //! - Two CPUs that add to one word as fast as they can take a third of the way for each addition. A third of
 //!   the way is the request's ([`REQUEST`]): so long the CPU that gives the line away has it still.
 

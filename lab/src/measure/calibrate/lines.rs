@@ -29,8 +29,8 @@ pub(super) fn measure(options: &Options, cpus: (usize, usize), numbers: &mut Num
     }
 }
 
-/// How far two CPUs are apart now, in nanoseconds: a virtual machine's CPUs may be hardware threads of one core
-/// at times, and of two at others.
+/// How far two CPUs are apart now, in nanoseconds: a virtual machine's CPUs may be hardware threads of one
+/// core at times, and of two at others.
 pub fn apart_ns(cpus: (usize, usize)) -> f64 {
     handoff(cpus, 20)
 }

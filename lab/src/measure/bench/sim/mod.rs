@@ -73,8 +73,8 @@ fn predicted(profile: &Profile, workload: &str) -> Result<Predicted, Failure> {
     Predicted::of(profile, workload, 2, "speculative,locked")
 }
 
-/// All figures, against what is predicted of the workload of a name. `apart_ns`: how far apart the CPUs are by
-/// what is predicted; else every pair counts.
+/// All figures, against what is predicted of the workload of a name. `apart_ns`: how far apart the CPUs are
+/// by what is predicted; else every pair counts.
 ///
 /// # Errors
 /// What the host says, or `predicted`.
@@ -146,8 +146,8 @@ fn while_apart(
         }
     }
     Err(Failure::check(format!(
-        "sim: the host moved its CPUs: {} of {} pairs were taken while they were as far apart as when they were \
-         calibrated",
+        "sim: the host moved its CPUs: {} of {} pairs were taken while they were as far apart as when they \
+         were calibrated",
         pairs.len(),
         TRIES * options.pairs
     )))
