@@ -186,7 +186,7 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             kind = head().map(|state| state.kind()).filter(|kind| *kind == Kind::User);
         }
         let sound = match kind {
-            Some(Kind::User | Kind::File) => true,
+            Some(Kind::User | Kind::Object) => true,
             Some(Kind::Zero) => access != Access::Write,
             _ => false,
         };

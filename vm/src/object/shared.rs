@@ -27,7 +27,7 @@ pub(crate) struct Object<C: Cpu> {
     /// Whether the pool has set a huge page aside for each page.
     reserves: bool,
     /// Its lock also guards which frames the index has.
-    counts: SpinLock<ObjectCounts, C, { lockdep::FILE.0 }>,
+    counts: SpinLock<ObjectCounts, C, { lockdep::OBJECT.0 }>,
     index: PageIndex<C>,
 }
 

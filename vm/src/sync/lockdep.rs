@@ -12,7 +12,7 @@ use crate::units::Level;
 /// An address space: mappings and their index. Sleeps.
 pub const SPACE: Rank = Rank(0);
 /// An object's page index: installing and removing frames.
-pub const FILE: Rank = Rank(8);
+pub const OBJECT: Rank = Rank(8);
 /// A bucket of a registry: which numbers have a value.
 pub const REGISTRY: Rank = Rank(10);
 /// A tree of spaces: its links, and which spaces live.

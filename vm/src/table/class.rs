@@ -156,7 +156,7 @@ impl<M: Machine> PageTable<'_, M> {
         if leaf.owned() {
             let state = self.memory.meta_of(leaf.pfn).state();
             let hugetlb = state.is_pooled();
-            let is_objects = state.kind() == Kind::File;
+            let is_objects = state.kind() == Kind::Object;
             return if is_objects { LeafClass::Object { hugetlb } } else { LeafClass::Anon { hugetlb } };
         }
         let is_zero = if level == Level::Pte {

@@ -18,7 +18,7 @@ impl<M: Machine> LockedTable<'_, M> {
         let state = self.mapped_meta(slot).map(FrameMeta::state)?;
         let is_kept = match state.kind() {
             Kind::User => state.is_exclusive() || mutant!("pin.shared-frame-pinned"),
-            kind => kind == Kind::File && (shares || mutant!("pin.object-page-pinned")),
+            kind => kind == Kind::Object && (shares || mutant!("pin.object-page-pinned")),
         };
         (is_kept && leaf.rights.contains(needs)).then_some(leaf.pfn)
     }

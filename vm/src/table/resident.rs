@@ -69,5 +69,5 @@ pub(crate) fn count_resident<M: Machine>(
 /// Whether a huge leaf shows a folio of an object that is not one of the reserved pool; stale at once.
 fn is_of_object<M: Machine>(tree: &PageTable<'_, M>, leaf: Leaf) -> bool {
     let state = tree.memory.meta(leaf.pfn).map(|meta| meta.state());
-    state.is_some_and(|state| state.kind() == Kind::File && !state.is_pooled())
+    state.is_some_and(|state| state.kind() == Kind::Object && !state.is_pooled())
 }

@@ -14,7 +14,7 @@ const KINDS: [Kind; 9] = [
     Kind::Table,
     Kind::Slab,
     Kind::User,
-    Kind::File,
+    Kind::Object,
     Kind::Zero,
 ];
 

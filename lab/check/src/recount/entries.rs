@@ -42,8 +42,9 @@ fn check_reserves<C: Flavour, F: Format>(
     let span = system.vm.memory().span();
     let states =
         (span.start.0..span.end.0).filter_map(|pfn| Some(system.vm.memory().meta(Pfn(pfn))?.state()));
-    let is_objects =
-        |state: &FrameState| state.kind() == Kind::File && state.order() == size.order() && state.is_pooled();
+    let is_objects = |state: &FrameState| {
+        state.kind() == Kind::Object && state.order() == size.order() && state.is_pooled()
+    };
     let records = states.filter(is_objects).count() as u64;
     require(records == objects.filled, || format!("{records} folios of {size:?} are those of {objects:?}"))
 }
@@ -154,7 +155,7 @@ fn check_leaf<M: Machine>(
     let shows_object = vma.is_private() && !vma.is_anonymous() && vma.hugetlb().is_none();
     let is_copy = shows_object && kind == Some(Kind::User);
     let is_own = vma.is_anonymous() || vma.private_hugetlb().is_some() || is_copy;
-    let due = if is_own { Kind::User } else { Kind::File };
+    let due = if is_own { Kind::User } else { Kind::Object };
     require(!shows_object || is_copy || !leaf.rights.contains(Rights::WRITE), || {
         format!("stores through {leaf:?}, in private memory, are the object's")
     })?;

@@ -32,7 +32,7 @@ pub(super) fn check<C: Flavour, F: Format>(
         match meta.state().kind() {
             Kind::User => check_counts(pfn, meta, entries, 0)?,
             // The object's index holds one reference.
-            Kind::File => check_counts(pfn, meta, entries, 1)?,
+            Kind::Object => check_counts(pfn, meta, entries, 1)?,
             Kind::Table if meta.state().is_attached() => {
                 let known = objects || shown.tables.contains(&pfn);
                 require(known, || format!("the table {pfn:?} is in no space"))?;

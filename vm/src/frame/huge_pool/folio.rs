@@ -95,7 +95,7 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
         // Before the kind: a getter that sees the new kind sees the owner too.
         meta.set_owner(owner.0, owner.1);
         meta.begin_as_objects();
-        let is_put = meta.put_to_use(Kind::File);
+        let is_put = meta.put_to_use(Kind::Object);
         debug_assert!(is_put, "a folio that was taken has no use yet");
         FrameRef::new(memory, pfn)
     }

@@ -153,7 +153,7 @@ impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
 }
 
 impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
-    /// The block as memory of a file, whose bytes are those of the file or zero.
+    /// The block as memory of an object, whose bytes are those of the object or zero.
     pub(super) fn put_to_file(self, owner: (u64, u64)) -> FrameRef<'m, M> {
         let (memory, pfn, size) = self.into_parts();
         let meta = memory.meta_of(pfn);
@@ -162,7 +162,7 @@ impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
         if !S::IS_BASE && size.order() != Order::BASE {
             meta.begin_as_objects();
         }
-        let is_put = meta.put_to_use(Kind::File);
+        let is_put = meta.put_to_use(Kind::Object);
         debug_assert!(is_put, "a block that was allocated has no use yet");
         FrameRef::new(memory, pfn)
     }
@@ -176,8 +176,8 @@ impl<'m, M: Machine, S: FolioSize> Folio<'m, M, S, Zeroed> {
         Mapped::first(memory, (pfn, size), None)
     }
 
-    /// The block as memory of a file, with one reference. `owner` are the object and the page in it that its
-    /// record names.
+    /// The block as memory of an object, with one reference. `owner` are the object and the page in it that
+    /// its record names.
     pub fn into_file(self, owner: (u64, u64)) -> FrameRef<'m, M> {
         self.put_to_file(owner)
     }

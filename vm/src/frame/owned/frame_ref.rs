@@ -33,7 +33,7 @@ use crate::units::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-/// A counted reference to user memory or memory of a file. Dropping it lowers the refcount; the last
+/// A counted reference to user memory or memory of an object. Dropping it lowers the refcount; the last
 /// reference frees the frame. (Linux: `get_page`, `put_page`.)
 pub struct FrameRef<'m, M: Machine> {
     /// Invariant: the frame is user memory of `memory`, and one of its references is this value's.
@@ -127,7 +127,7 @@ impl<'m, M: Machine> FrameRef<'m, M> {
     /// As [`map`](Self::map), of a folio of an object, which one huge entry is going to map.
     pub(crate) fn map_folio(self) -> Result<MappedFolio<'m, M>, Self> {
         let (memory, pfn, order, meta) = (self.memory, self.pfn, self.order(), self.memory.meta_of(self.pfn));
-        if meta.state().kind() != Kind::File || order == Order::BASE {
+        if meta.state().kind() != Kind::Object || order == Order::BASE {
             return Err(self);
         }
         match meta.add_block_leaf() {
@@ -261,8 +261,8 @@ pub(super) fn byte_of(pfn: Pfn, offset: usize, len: usize) -> PhysAddr {
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Takes a reference to user memory or memory of a file. `None` where the frame is not that (any more),
-    /// or its refcount would overflow.
+    /// Takes a reference to user memory or memory of an object. `None` where the frame is not that (any
+    /// more), or its refcount would overflow.
     pub fn try_get(&self, pfn: Pfn) -> Option<FrameRef<'_, M>> {
         self.meta(pfn)?.try_get().then(|| FrameRef::new(self, pfn))
     }

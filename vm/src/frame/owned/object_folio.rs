@@ -83,7 +83,7 @@ impl<M: Machine> Memory<'_, M> {
     pub(crate) fn try_get_split(&self, first: Pfn, order: Order) -> Option<FolioFrames<'_, M>> {
         let is_objects = |frame: &FrameRef<'_, M>| {
             let state = self.meta_of(frame.pfn()).state();
-            state.kind() == Kind::File && state.order() == Order::BASE
+            state.kind() == Kind::Object && state.order() == Order::BASE
         };
         for part in 0..order.frames() {
             let get = || self.try_get(first.add(part)).filter(is_objects).map(FrameRef::into_pfn);

@@ -340,11 +340,11 @@ unsafe fn put_mappings_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
     }
 }
 
-/// Notes in the record of a file's frame that an entry which is gone was written through. Anonymous memory
+/// Notes in the record of an object's frame that an entry which is gone was written through. Anonymous memory
 /// has no other copy, so there is nothing to note: MADV_FREE marks exclusive frames, which have one entry.
 #[inline(always)]
 pub(crate) fn note_dirty<C: Cpu>(meta: &FrameMeta<C>, dirty: bool) {
-    if dirty && meta.state().kind() == Kind::File {
+    if dirty && meta.state().kind() == Kind::Object {
         meta.note_dirty();
     }
 }

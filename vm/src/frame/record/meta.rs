@@ -5,7 +5,7 @@
 //! | bytes | field | by kind |
 //! |---|---|---|
 //! | 0..8 | state | [`FrameState`]: kind, order, flags, references, pins |
-//! | 8..12 | mapcount | `User`, `File`: entries that map the frame; of a block see `shared_block` |
+//! | 8..12 | mapcount | `User`, `Object`: entries that map the frame; of a block see `shared_block` |
 //! | | | `Table`: which parts may be in use |
 //! | | | `Slab`: allocated objects |
 //! | 12..16 | word | `Table`: the lock of its entries |
@@ -13,12 +13,12 @@
 //! | 16..24 | first link | `Free`, `Slab`: the frame before it in the list, plus one |
 //! | | | `Table`: the retire link's first half; in a gather, whether the table is zero |
 //! | | | `User`: bits 0..32 the node of the space of its birth ([`Birth`]); 32..64 zero |
-//! | | | `File`: the number of its object |
+//! | | | `Object`: the number of its object |
 //! | 24..32 | second link | `Free`, `Slab`: the frame after it in the list, plus one |
 //! | | | `Table`: the retire link's second half; in a gather, the next table, plus one |
 //! | | | `User`: bit 63 set: bits 0..63 are the page of its birth |
 //! | | | `User`: bit 63 clear: no such page, or, in a gather, the next frame, plus one |
-//! | | | `File`: its page in the object |
+//! | | | `Object`: its page in the object |
 //!
 //! Fields without a use in a kind are 0, but for the first link of user memory that has no page of birth.
 //!
@@ -104,7 +104,7 @@ impl<C: Cpu> FrameMeta<C> {
         next(FrameState(old))
     }
 
-    /// Puts a taken frame to a use: `User` (exclusive), `File`, `Table` (not attached), `Slab` or `Zero`.
+    /// Puts a taken frame to a use: `User` (exclusive), `Object`, `Table` (not attached), `Slab` or `Zero`.
     /// Counts are those of a frame that nothing maps yet. `false` where the frame is not just taken.
     #[inline(always)]
     pub(in crate::frame) fn put_to_use(&self, kind: Kind) -> bool {
@@ -224,7 +224,7 @@ impl<C: Cpu> FrameMeta<C> {
                 Ok(())
             }
             Err(word) if FrameState(word).is_exclusive() => Err(NotMappedAgain::Referenced),
-            Err(word) if FrameState(word).kind() == Kind::File => Err(NotMappedAgain::OfObject),
+            Err(word) if FrameState(word).kind() == Kind::Object => Err(NotMappedAgain::OfObject),
             _ => self.add_mapping().map(|_| ()).ok_or(NotMappedAgain::TooManyMappings),
         }
     }
@@ -330,12 +330,13 @@ impl<C: Cpu> FrameMeta<C> {
         RawSpinLock::from_word(&self.word)
     }
 
-    /// The owner of memory of a file, as numbers that the owner understands: an object and an offset in it.
+    /// The owner of memory of an object, as numbers that the owner understands: an object and an offset in
+    /// it.
     pub fn owner(&self) -> (u64, u64) {
         (self.link[0].load(Relaxed), self.link[1].load(Relaxed))
     }
 
-    /// Notes the owner of memory of a file.
+    /// Notes the owner of memory of an object.
     pub(in crate::frame) fn set_owner(&self, object: u64, offset: u64) {
         self.link[0].store(object, Relaxed);
         self.link[1].store(offset, Relaxed);

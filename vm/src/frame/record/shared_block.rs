@@ -127,7 +127,7 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Takes one huge leaf back, which is gone, after its flush.
     pub(in crate::frame) fn drop_block_leaf(&self) -> LeafDropped {
-        let is_objects = || self.state().kind() == Kind::File;
+        let is_objects = || self.state().kind() == Kind::Object;
         let less = |word| Some(if word == WHOLE | 1 && !is_objects() { 0 } else { word - 1 });
         match self.step_whole(less) {
             Some(word) if word == WHOLE | 1 => LeafDropped::Last,

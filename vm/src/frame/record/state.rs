@@ -3,7 +3,7 @@
 //! | bits | meaning |
 //! |---|---|
 //! | 0..16 | references to the frame that are no pins. None unless it is allocated |
-//! | 16..38 | pincount: pins, each of which is a reference too (`User`, `File`) |
+//! | 16..38 | pincount: pins, each of which is a reference too (`User`, `Object`) |
 //! | 38..42 | [`Kind`] |
 //! | 42..47 | order of the block that starts here; 0 for kinds that are single frames |
 //! | 47 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`; `Taken` in the pool) |
@@ -11,8 +11,8 @@
 //! | 49 | *attached*: a walk from a root may reach it (`Table`) |
 //! | 50 | *lazyfree*: the contents may be discarded until the next write (`User`) |
 //! | 51 | *retired*: waits for readers (`Table`) |
-//! | 52 | *dirty*: written through an entry that is gone (`User`, `File`) |
-//! | 53 | *pooled*: the reserved pool keeps the block while it is not in use (`Taken`, `User`, `File`) |
+//! | 52 | *dirty*: written through an entry that is gone (`User`, `Object`) |
+//! | 53 | *pooled*: the reserved pool keeps the block while it is not in use (`Taken`, `User`, `Object`) |
 //! | 54..62 | index of the zone (`Free`) |
 //! | 62 | *restores*: the pool keeps the block for an entry once its use ends (`User`; until it is back) |
 //! | 63 | *astray*: it was to be kept so, and references keep it (`User`; until it is back) |
@@ -24,10 +24,10 @@
 //! block whose head lies before it. A frame inside a block may also say `Cached`: it was freed from a cache
 //! with its neighbours, as one block, of which only the head's record is written. No code reads it there.
 //!
-//! Kind and counts share a word so that [`FrameState::gotten`] refuses a frame that has changed its
-//! kind: a lockless walker that holds an old entry can raise the counts of a `User` or `File` frame only. And
-//! so that a pin takes one read-modify-write, which finds the frame *exclusive* and is the reference.
-//! Hence frames of all other kinds have one owner, which changes the word by plain stores.
+//! Kind and counts share a word so that [`FrameState::gotten`] refuses a frame that has changed its kind: a
+//! lockless walker that holds an old entry can raise the counts of a `User` or `Object` frame only. And so
+//! that a pin takes one read-modify-write, which finds the frame *exclusive* and is the reference. Hence
+//! frames of all other kinds have one owner, which changes the word by plain stores.
 //!
 //! ```text
 //!            Reserved (boot memory, inside of blocks)
@@ -37,7 +37,7 @@
 //!      │       ▲  ▲                │ ▲                   │  ▲
 //!      │       │  └──── spill ─────┘ └────── free ───────┤  │ last put
 //!      │       └───────────── free of a larger block ────┘  │
-//!      └── alloc of a larger block ──► Taken                └── User, File
+//!      └── alloc of a larger block ──► Taken                └── User, Object
 //! ```
 
 use super::Kind;
@@ -187,11 +187,11 @@ impl FrameState {
     pub fn becomes(self, kind: Kind) -> Option<Self> {
         let flags = match kind {
             Kind::User => EXCLUSIVE,
-            Kind::File | Kind::Table | Kind::Slab | Kind::Zero => 0,
+            Kind::Object | Kind::Table | Kind::Slab | Kind::Zero => 0,
             _ => return None,
         };
         let single = self.order() == Order::BASE;
-        let fits = single || matches!(kind, Kind::User | Kind::File | Kind::Zero);
+        let fits = single || matches!(kind, Kind::User | Kind::Object | Kind::Zero);
         let pooled = self.0 & POOLED;
         let fits = fits && (pooled == 0 || kind.is_counted());
         let is_taken = self.0 == Self::taken(self.order()).0 | pooled;
@@ -231,7 +231,7 @@ impl FrameState {
     /// of an object in a private mapping, which is never `writable` there.
     pub fn gotten_to_pin(self, writable: bool) -> Option<Self> {
         let is_kept = match self.kind() {
-            Kind::File => writable || mutant!("pin.fast-object-pinned"),
+            Kind::Object => writable || mutant!("pin.fast-object-pinned"),
             _ => self.is_exclusive() && !self.is_lazyfree(),
         };
         let is_kept = is_kept || mutant!("pin.fast-shared-pinned");
@@ -309,13 +309,13 @@ impl FrameState {
     }
     /// Whether it is a block of an object that may be split: not one of the reserved pool.
     pub(in crate::frame) const fn is_splittable_of_object(self) -> bool {
-        matches!(self.kind(), Kind::File) && self.order().0 != Order::BASE.0 && !self.is_pooled()
+        matches!(self.kind(), Kind::Object) && self.order().0 != Order::BASE.0 && !self.is_pooled()
     }
     /// A frame of a block of an object that is split: the index has a reference, and all entries one together
     /// if there are any. Those may have been written through.
     pub(in crate::frame) const fn part_of_object(block: Self, is_mapped: bool) -> Self {
         let (refs, dirty) = if is_mapped { (2, DIRTY) } else { (1, block.0 & DIRTY) };
-        Self(Self::of(Kind::File, Order::BASE).0 | dirty | refs)
+        Self(Self::of(Kind::Object, Order::BASE).0 | dirty | refs)
     }
     /// State of a tail frame after its block is one again: all zero. Refused where there is a reference
     /// besides the entries'.

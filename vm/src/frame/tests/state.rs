@@ -42,7 +42,7 @@ fn a_frame_that_is_referenced_stays_exclusive_and_only_a_kept_one_is_got_to_be_p
     assert_eq!((pinned.refcount(), pinned.pincount(), pinned.shared()), (2, 1, None));
     assert_eq!(user.shared().unwrap().gotten_to_pin(true), None);
     assert_eq!(user.with_lazyfree(true).unwrap().gotten_to_pin(true), None);
-    let of_object = TAKEN.becomes(Kind::File).unwrap();
+    let of_object = TAKEN.becomes(Kind::Object).unwrap();
     assert!(of_object.gotten_to_pin(true).is_some());
     assert_eq!(of_object.gotten_to_pin(false), None, "a private mapping may show it");
     for other in [TAKEN, TAKEN.becomes(Kind::Table).unwrap(), TAKEN.becomes(Kind::Zero).unwrap()] {
@@ -84,13 +84,16 @@ fn only_the_exact_free_block_merges() {
 
 #[test]
 fn a_count_never_overflows() {
-    let file = TAKEN.becomes(Kind::File).unwrap();
-    let full = FrameState(file.0 - 1 + MOST_REFS);
+    let object = TAKEN.becomes(Kind::Object).unwrap();
+    let full = FrameState(object.0 - 1 + MOST_REFS);
     assert_eq!(full.gotten(), None);
     assert_eq!(full.put().unwrap().refcount() as u64, MOST_REFS - 1);
     let most_pins = (PINS / PIN) as u32;
-    let pinned = FrameState(file.0 | PINS);
-    assert_eq!((pinned.pincount(), pinned.refcount(), pinned.kind()), (most_pins, most_pins + 1, Kind::File));
+    let pinned = FrameState(object.0 | PINS);
+    assert_eq!(
+        (pinned.pincount(), pinned.refcount(), pinned.kind()),
+        (most_pins, most_pins + 1, Kind::Object)
+    );
     assert_eq!((pinned.gotten_to_pin(true), pinned.pinned()), (None, None));
     assert_eq!(pinned.gotten().unwrap().refcount(), most_pins + 2);
     assert_eq!(pinned.unpinned().unwrap().pincount(), most_pins - 1);

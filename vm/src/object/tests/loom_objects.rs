@@ -89,7 +89,7 @@ fn explore(before: fn(&World), parts: [fn(&World) -> bool; 2]) -> [usize; 2] {
                 assert_eq!(world.memory.check().unwrap().allocated, allocated);
                 let kinds = machine.frames().start.0..machine.frames().end.0;
                 let mut kinds = kinds.filter_map(|pfn| Some(world.memory.meta(Pfn(pfn))?.state().kind()));
-                assert!(kinds.all(|kind| kind != Kind::File && kind != Kind::Table));
+                assert!(kinds.all(|kind| kind != Kind::Object && kind != Kind::Table));
             });
         });
     });

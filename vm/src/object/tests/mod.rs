@@ -76,7 +76,7 @@ fn one_page_takes_no_node() {
         let kinds: Vec<_> = kinds.filter_map(|pfn| Some(memory.meta(Pfn(pfn))?.state().kind())).collect();
         assert!(!kinds.contains(&Kind::Table));
         let meta = memory.meta(frame).unwrap();
-        assert_eq!((meta.state().kind(), meta.owner()), (Kind::File, (NUMBER.get(), 0)));
+        assert_eq!((meta.state().kind(), meta.owner()), (Kind::Object, (NUMBER.get(), 0)));
     });
 }
 
