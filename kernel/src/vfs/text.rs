@@ -8,7 +8,7 @@ use interleaf::frame::PoolCounts;
 use interleaf::space::Counter;
 use interleaf::table::Resident;
 use interleaf::units::{PAGE_SIZE, PageSize};
-use interleaf::vma::{HugePolicy, HugeRefusal, ZeroPagePolicy};
+use interleaf::vma::{HugePolicy, ThpDisable, ZeroPagePolicy};
 
 const PAGE_KIB: u64 = PAGE_SIZE as u64 / 1024;
 const HUGE_KIB: u64 = PageSize::Huge.bytes() / 1024;
@@ -81,9 +81,9 @@ pub fn status(to: &mut Window<'_>) -> Result {
     writeln!(to, "Pid:\t{}\nPPid:\t{}", process.number(), process.parent())?;
     kib(to, "VmHWM:\t", process.peak_pages() * PAGE_KIB)?;
     kib(to, "VmRSS:\t", resident.pages() * PAGE_KIB)?;
-    let refusal =
-        percpu::thread().with_space(|space| space.expect("a program's thread has a space").huge_refusal());
-    writeln!(to, "THP_enabled:\t{}", u8::from(refusal != HugeRefusal::All))
+    let thp_disable =
+        percpu::thread().with_space(|space| space.expect("a program's thread has a space").thp_disable());
+    writeln!(to, "THP_enabled:\t{}", u8::from(thp_disable != ThpDisable::Completely))
 }
 
 pub fn smaps_rollup(to: &mut Window<'_>) -> Result {

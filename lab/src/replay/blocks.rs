@@ -15,7 +15,7 @@ impl Checker<'_> {
             return Vec::new();
         }
         let Some(vma) = space.inspect().vma_at(page.addr()) else { return Vec::new() };
-        let orders = orders_to_try(sizes, self.huge.policy, space.huge_refusal(), &vma, page);
+        let orders = orders_to_try(sizes, self.huge.policy, space.thp_disable(), &vma, page);
         let Some(largest) = orders.largest() else { return Vec::new() };
         let block = pages_of(largest, page);
         let is_absent = |other: &Vpn| *other != page && space.inspect().resident_frame(*other).is_none();

@@ -6,7 +6,7 @@ use super::player::Player;
 use super::step::{Act, Bar, CallStep, STAND_IN, Tried, pages};
 use crate::trace::{Access as FaultAccess, Call, Cause, Event, Fault, Kind as EventKind, Mode, Sys};
 use interleaf::units::{Access, Order, VirtAddr};
-use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags, order_to_try, orders_to_try};
+use interleaf::vma::{ThpDisable, VmaAttributes, VmaFlags, order_to_try, orders_to_try};
 use interleaf_linux_abi::Errno;
 
 /// A fault by another thread so shortly before has the same cause: both touched the page while it was absent.
@@ -168,10 +168,10 @@ impl Checker<'_> {
 
     /// Whether the recorded machine may have had a huge page where this one, by another setting, has none.
     pub(super) fn could_be_huge(&self, vma: Option<VmaAttributes>, addr: VirtAddr) -> bool {
-        let (refusal, page) = (HugeRefusal::None, addr.vpn());
-        let wanted = |vma: VmaAttributes| order_to_try(self.huge.recorded, refusal, &vma, page);
+        let (thp_disable, page) = (ThpDisable::None, addr.vpn());
+        let wanted = |vma: VmaAttributes| order_to_try(self.huge.recorded, thp_disable, &vma, page);
         let sizes = self.huge.recorded_sizes();
-        let between = |vma| orders_to_try(sizes, self.huge.recorded, refusal, &vma, page);
+        let between = |vma| orders_to_try(sizes, self.huge.recorded, thp_disable, &vma, page);
         !self.huge.is_recorded()
             && vma.is_some_and(|vma| wanted(vma) == Order::HUGE || !between(vma).is_empty())
     }

@@ -219,7 +219,7 @@ impl Need {
                 let (from, to) = (in_pages(addr, old_len), in_pages(place, new_len));
                 self.remap(life, from, to, flags & MREMAP_DONTUNMAP != 0);
             }
-            Act::RefuseHugePages(_) | Act::Nothing => {}
+            Act::SetThpDisable(_) | Act::Nothing => {}
         }
     }
 

@@ -11,7 +11,7 @@
 //! | file | what |
 //! |---|---|
 //! | `life` `cut` | cuts a trace into address spaces, each from exec or fork to its end |
-//! | `refusals` | which of them refuse huge pages |
+//! | `thp_disable` | which of them have huge pages disabled |
 //! | `step` `act` `signals` | the action for each event, before the clock runs |
 //! | `locked` `sealed` `unbuilt` | memory of kinds that the library does not have, followed |
 //! | `setup` | the machine, and the space as it was at exec |
@@ -63,7 +63,6 @@ mod pieces;
 mod play;
 mod player;
 mod ranges;
-mod refusals;
 mod regions;
 mod remap;
 mod report;
@@ -74,6 +73,7 @@ pub mod shipped;
 mod signals;
 mod spans;
 mod step;
+mod thp_disable;
 mod timed;
 mod times;
 mod unbuilt;

@@ -2,7 +2,7 @@
 //! plain functions. (Linux: multi-size THP, `/sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled`.)
 
 use super::huge::allows;
-use super::{HugePolicy, HugeRefusal, Vma, VmaAttributes, VmaFlags, pages_of};
+use super::{HugePolicy, ThpDisable, Vma, VmaAttributes, VmaFlags, pages_of};
 use crate::machine::Cpu;
 use crate::units::{Order, Vpn, VpnRange};
 use core::fmt;
@@ -145,35 +145,35 @@ const fn bit_of(order: Order) -> u32 {
 pub fn orders_to_try(
     sizes: HugeSizes,
     policy: HugePolicy,
-    refusal: HugeRefusal,
+    thp_disable: ThpDisable,
     vma: &VmaAttributes,
     page: Vpn,
 ) -> OrderSet {
     let fits = |pages| vma.is_anonymous() && vma.range.covers(pages);
-    orders_where(sizes, policy, refusal, vma.flags, page, fits)
+    orders_where(sizes, policy, thp_disable, vma.flags, page, fits)
 }
 
 /// As [`orders_to_try`], of a record.
 pub(crate) fn orders_of_fault<C: Cpu>(
     sizes: HugeSizes,
     policy: HugePolicy,
-    refusal: HugeRefusal,
+    thp_disable: ThpDisable,
     vma: &Vma<C>,
     page: Vpn,
 ) -> OrderSet {
     let fits = |pages| vma.is_anonymous() && vma.range().covers(pages);
-    orders_where(sizes, policy, refusal, vma.flags(), page, fits)
+    orders_where(sizes, policy, thp_disable, vma.flags(), page, fits)
 }
 
 fn orders_where(
     sizes: HugeSizes,
     policy: HugePolicy,
-    refusal: HugeRefusal,
+    thp_disable: ThpDisable,
     flags: VmaFlags,
     page: Vpn,
     fits: impl Fn(VpnRange) -> bool,
 ) -> OrderSet {
-    let is_wanted = |order: &Order| allows(sizes.policy(*order).resolve(policy), refusal, flags);
+    let is_wanted = |order: &Order| allows(sizes.policy(*order).resolve(policy), thp_disable, flags);
     let wanted = HugeSizes::orders().filter(is_wanted);
     let fits = |order: &Order| mutant!("sizes.mapping-ignored") || fits(pages_of(*order, page));
     wanted.filter(fits).fold(OrderSet::EMPTY, OrderSet::with)

@@ -16,8 +16,8 @@ use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, Order, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
-    CollapseLimits, FlagAdvice, HugePolicy, HugeRefusal, HugeSizes, PolicyMode, PolicyRequest, Requester,
-    SharedHugePolicy, SizePolicy, VmaFlags, ZeroPagePolicy,
+    CollapseLimits, FlagAdvice, HugePolicy, HugeSizes, PolicyMode, PolicyRequest, Requester,
+    SharedHugePolicy, SizePolicy, ThpDisable, VmaFlags, ZeroPagePolicy,
 };
 use interleaf::work::WorkerPool;
 use interleaf_lab::machine::host::Host;
@@ -187,9 +187,9 @@ fn arguments(space: &Space<'_>) {
     call!(AddressSpace::vm, space);
     let child = call!(AddressSpace::fork, space);
     drop(child.and_then(Result::ok).map(|child| call!(AddressSpace::fork, &child)));
-    for refusal in [HugeRefusal::All, HugeRefusal::ExceptAdvised, HugeRefusal::None] {
-        call!(AddressSpace::refuse_huge_pages, space, refusal);
-        assert_eq!(call!(AddressSpace::huge_refusal, space), Some(refusal));
+    for thp_disable in [ThpDisable::Completely, ThpDisable::ExceptAdvised, ThpDisable::None] {
+        call!(AddressSpace::set_thp_disable, space, thp_disable);
+        assert_eq!(call!(AddressSpace::thp_disable, space), Some(thp_disable));
     }
     call!(AddressSpace::layout, space);
     call!(AddressSpace::root, space);

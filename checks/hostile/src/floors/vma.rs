@@ -4,7 +4,7 @@ use crate::odd::{self, NUMBERS};
 use crate::{call, called};
 use interleaf::machine::CacheType;
 use interleaf::units::{NodeMask, Order, PageSize, Vpn, VpnRange};
-use interleaf::vma::{self, CollapseLimits, HugePolicy, HugeRefusal, RegionCounts, Requester, Vma, VmaState};
+use interleaf::vma::{self, CollapseLimits, HugePolicy, RegionCounts, Requester, ThpDisable, Vma, VmaState};
 use interleaf::vma::{
     AnonId, Backing, BackingWord, FlagAdvice, HugetlbBacking, ObjectId, PfnBacking, Policy, PolicyFlags,
     PolicyMode, PolicyRequest, VmaAttributes, VmaFlags,
@@ -170,8 +170,8 @@ fn huge_sizes() {
                 call!(SizePolicy::resolve, policy, huge);
                 for one in odd_attributes().step_by(53) {
                     for page in odd::vpns() {
-                        let refusal = HugeRefusal::None;
-                        let orders = call!(vma::orders_to_try, sizes, huge, refusal, &one, page);
+                        let thp_disable = ThpDisable::None;
+                        let orders = call!(vma::orders_to_try, sizes, huge, thp_disable, &one, page);
                         orders_are_sound(orders.expect("orders"), order, one.range, page);
                     }
                 }
@@ -180,11 +180,11 @@ fn huge_sizes() {
     }
 }
 
-fn shared_huge_pages(refusal: HugeRefusal, one: &VmaAttributes) {
+fn shared_huge_pages(thp_disable: ThpDisable, one: &VmaAttributes) {
     for policy in [SharedHugePolicy::Never, SharedHugePolicy::Advise, SharedHugePolicy::Always] {
         call!(SharedHugePolicy::is_ever, policy);
         for page in odd::vpns() {
-            let may = call!(vma::shared_huge_use, policy, refusal, one, page).expect("an answer");
+            let may = call!(vma::shared_huge_use, policy, thp_disable, one, page).expect("an answer");
             assert!(may == SharedHugeUse::None || one.range.covers(vma::pages_of(Order::HUGE, page)));
         }
     }
@@ -204,19 +204,19 @@ fn huge_pages() {
     for policy in [HugePolicy::Never, HugePolicy::Madvise, HugePolicy::Always] {
         call!(HugePolicy::is_ever, policy);
         for bits in NUMBERS {
-            let refusal = call!(HugeRefusal::from_bits, bits).expect("any bits are a refusal");
+            let thp_disable = call!(ThpDisable::from_bits, bits).expect("any bits are one");
             for one in odd_attributes().step_by(7) {
                 for page in odd::vpns() {
-                    let order = call!(vma::order_to_try, policy, refusal, &one, page).expect("an order");
+                    let order = call!(vma::order_to_try, policy, thp_disable, &one, page).expect("an order");
                     let pages = call!(vma::pages_of, order, page).expect("pages");
                     assert!(order == Order::BASE || one.range.covers(pages));
                     for requester in [Requester::Program, Requester::Scanner] {
-                        let may = call!(vma::may_collapse, requester, (policy, refusal), &one, page);
+                        let may = call!(vma::may_collapse, requester, (policy, thp_disable), &one, page);
                         assert!(may == Some(false) || one.range.covers(vma::pages_of(Order::HUGE, page)));
                     }
                 }
-                call!(VmaAttributes::may_be_collapsed, &one, refusal);
-                shared_huge_pages(refusal, &one);
+                call!(VmaAttributes::may_be_collapsed, &one, thp_disable);
+                shared_huge_pages(thp_disable, &one);
             }
         }
     }

@@ -115,7 +115,7 @@ impl<F: Format> ProcessSystem for Library<F> {
         let first =
             AddressSpace::new(&vm, layout_of(&self.setting), self.path).expect("there is memory for a space");
         fill(&self.setting, &first);
-        self.refuse_huge_pages(&first);
+        self.set_thp_disable(&first);
         let mut spaces = [const { None }; MOST_PROCESSES];
         spaces[0] = Some(first);
         let (machine, setting, path) = (&self.machine, &self.setting, self.path);

@@ -46,7 +46,7 @@ use super::{AddressSpace, RangeReadGuard, Vm};
 use crate::machine::{Cpu, Machine};
 use crate::sync::ReadGuard;
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
-use crate::vma::{HugeRefusal, Vma};
+use crate::vma::{ThpDisable, Vma};
 
 use attempt::unless_replaced;
 pub(super) use attempt::{Locked, Proof, Speculated, VmaLocked};
@@ -112,15 +112,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.faults().resolve(fault)
     }
 
-    /// Refuses huge pages to the faults of this space from now on, or allows them again; huge pages that are
-    /// there stay. A fork inherits that. (Linux: `prctl(PR_SET_THP_DISABLE)`.)
-    pub fn refuse_huge_pages(&self, refusal: HugeRefusal) {
-        self.mappings.refuse_huge_pages(refusal);
+    /// Sets which huge pages the faults of this space may map from now on; huge pages that are there stay. A
+    /// fork inherits that. (Linux: `prctl(PR_SET_THP_DISABLE)`.)
+    pub fn set_thp_disable(&self, thp_disable: ThpDisable) {
+        self.mappings.set_thp_disable(thp_disable);
     }
 
-    /// Whether huge pages are refused to the faults of this space.
-    pub fn huge_refusal(&self) -> HugeRefusal {
-        self.mappings.huge_refusal()
+    /// Which huge pages the faults of this space may not map. (Linux: `prctl(PR_GET_THP_DISABLE)`.)
+    pub fn thp_disable(&self) -> ThpDisable {
+        self.mappings.thp_disable()
     }
 
     /// The faults of the space.

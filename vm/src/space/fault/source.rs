@@ -93,19 +93,20 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     /// the source, the mapping and the place.
     pub(super) fn orders(&self, source: Source<'_, M>, vma: &Vma<M::Cpu>, access: Access) -> OrderSet {
         let (space, vm) = (self.space, self.space.vm);
-        let refusal = space.mappings.huge_refusal();
+        let thp_disable = space.mappings.thp_disable();
         match source {
             Source::Anonymous => {
-                let huge = order_of_fault(vm.huge_policy, refusal, vma, self.page);
+                let huge = order_of_fault(vm.huge_policy, thp_disable, vma, self.page);
                 let between = if access == Access::Write && !vm.huge_sizes.is_never() {
-                    orders_of_fault(vm.huge_sizes, vm.huge_policy, refusal, vma, self.page)
+                    orders_of_fault(vm.huge_sizes, vm.huge_policy, thp_disable, vma, self.page)
                 } else {
                     OrderSet::EMPTY
                 };
                 if huge == Order::HUGE { between.with(huge) } else { between }
             }
             Source::Object(object) if vma.is_private() || object.pager_key().is_some() => OrderSet::EMPTY,
-            Source::Object(..) => match shared_huge_use_of_fault(vm.shared_huge, refusal, vma, self.page) {
+            Source::Object(..) => match shared_huge_use_of_fault(vm.shared_huge, thp_disable, vma, self.page)
+            {
                 SharedHugeUse::None => OrderSet::EMPTY,
                 SharedHugeUse::Map | SharedHugeUse::Fill => OrderSet::EMPTY.with(Order::HUGE),
             },
@@ -245,7 +246,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         let (memory, first) = (&vm.memory, pages_of(Order::HUGE, self.page).start);
         let offset = self.vma.frame_offset(first);
         let use_ =
-            shared_huge_use_of_fault(vm.shared_huge, self.space.mappings.huge_refusal(), self.vma, self.page);
+            shared_huge_use_of_fault(vm.shared_huge, self.space.mappings.thp_disable(), self.vma, self.page);
         let orders = OrderSet::EMPTY.with(Order::HUGE);
         let want = Want::Block(Owner::Object, orders);
         let mut found = object.find(memory, offset, self.reading);

@@ -127,7 +127,7 @@ pub(super) struct Collapser<'a, 'v, M: Machine> {
 impl<'v, M: Machine> Collapser<'_, 'v, M> {
     /// Collapses the regions of a part of a mapping.
     fn part(&self, vma: &VmaAttributes, part: VpnRange) -> Result<(), Error> {
-        if !vma.may_be_collapsed(self.mappings.huge_refusal()) {
+        if !vma.may_be_collapsed(self.mappings.thp_disable()) {
             return Err(Error::Invalid);
         }
         let size = Order::HUGE.frames();
@@ -164,7 +164,7 @@ impl<'v, M: Machine> Collapser<'_, 'v, M> {
     }
 
     fn check_mapping(&self, vma: &VmaAttributes, region: VpnRange) -> Result<(), CollapseRefusal> {
-        let policy = (self.entries.vm.huge_policy, self.mappings.huge_refusal());
+        let policy = (self.entries.vm.huge_policy, self.mappings.thp_disable());
         let may = vma.range.covers(region) && may_collapse(self.requester, policy, vma, region.start);
         if may { Ok(()) } else { Err(CollapseRefusal::Mapping) }
     }

@@ -56,7 +56,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = mappings.write_all();
         child.mappings.heap_end.store(mappings.heap_end.load(Relaxed), Relaxed);
         child.entries.fork.note_fork();
-        child.mappings.refuse_huge_pages(mappings.huge_refusal());
+        child.mappings.set_thp_disable(mappings.thp_disable());
         mappings.fork_to(guard.held(), &child)?;
         let cursor = entries.fork.begin();
         let guard = mappings.published(entries, guard, mappings.all_pages());

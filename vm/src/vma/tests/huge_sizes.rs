@@ -1,7 +1,7 @@
 //! Which sizes between a base page and a huge page a write may use.
 
 use crate::units::{Order, Vpn, VpnRange};
-use crate::vma::{Backing, HugePolicy, HugeRefusal, HugeSizes, ObjectId, OrderSet, SizePolicy};
+use crate::vma::{Backing, HugePolicy, HugeSizes, ObjectId, OrderSet, SizePolicy, ThpDisable};
 use crate::vma::{VmaAttributes, VmaFlags, orders_to_try};
 use std::vec::Vec;
 
@@ -12,7 +12,7 @@ fn anonymous(start: u64, end: u64) -> VmaAttributes {
 /// The orders where all sizes are used always.
 fn orders(vma: &VmaAttributes, page: u64) -> Vec<u8> {
     let sizes = HugeSizes::all(SizePolicy::Always);
-    let orders = orders_to_try(sizes, HugePolicy::Never, HugeRefusal::None, vma, Vpn(page));
+    let orders = orders_to_try(sizes, HugePolicy::Never, ThpDisable::None, vma, Vpn(page));
     (0..16).filter(|&order| orders.contains(Order(order))).collect()
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Collapsed, Error};
-use crate::vma::{CollapseLimits, CollapseRefusal, FlagAdvice, HugeRefusal, Requester, VmaFlags};
+use crate::vma::{CollapseLimits, CollapseRefusal, FlagAdvice, Requester, ThpDisable, VmaFlags};
 use std::vec::Vec;
 
 const COUNTERS: [Counter; 4] = [
@@ -203,9 +203,9 @@ fn the_call_has_the_errors_of_linux() {
         space.advise(at(6 * HUGE), HUGE * PAGE, Advice::Flag(FlagAdvice::NoHugePage)).unwrap();
         assert_eq!(collapse_pages(&space, 6 * HUGE, 7 * HUGE), Err(Error::Invalid));
         space.advise(at(6 * HUGE), HUGE * PAGE, Advice::Flag(FlagAdvice::HugePage)).unwrap();
-        space.refuse_huge_pages(HugeRefusal::All);
+        space.set_thp_disable(ThpDisable::Completely);
         assert_eq!(collapse_pages(&space, 6 * HUGE, 7 * HUGE), Err(Error::Invalid));
-        space.refuse_huge_pages(HugeRefusal::ExceptAdvised);
+        space.set_thp_disable(ThpDisable::ExceptAdvised);
         assert_eq!(collapse_pages(&space, 6 * HUGE, 7 * HUGE), Ok(()));
     });
 }
@@ -273,10 +273,10 @@ fn a_scan_collapses_one_region_after_the_other_and_ends() {
         assert_eq!(counted(vm, COUNTERS), [3, 0, 0, 3]);
         // Without a block a step ends, and goes on behind the region.
         space.advise(at(0), 4 * HUGE * PAGE, Advice::DontNeed).unwrap();
-        space.refuse_huge_pages(HugeRefusal::All);
+        space.set_thp_disable(ThpDisable::Completely);
         fill(&space, [1, HUGE]);
         assert_eq!(space.scan_to_collapse(Vpn(0), 9, &limits).refused, Some(CollapseRefusal::Mapping));
-        space.refuse_huge_pages(HugeRefusal::None);
+        space.set_thp_disable(ThpDisable::None);
         vm.memory().plan_mishap(1);
         let step = space.scan_to_collapse(Vpn(BASE + HUGE), 9, &limits);
         vm.memory().plan_mishap(0);

@@ -6,7 +6,7 @@ use crate::space::fault::{Prepared, Speculated};
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Fallback, Path, Sharing};
 use crate::units::{Order, Pfn};
-use crate::vma::{FlagAdvice, HugeRefusal, SizePolicy, VmaFlags};
+use crate::vma::{FlagAdvice, SizePolicy, ThpDisable, VmaFlags};
 
 /// The only size that is used.
 fn only(order: u8) -> HugeSizes {
@@ -112,25 +112,25 @@ fn a_load_maps_the_zero_page_alone_and_shared_memory_has_base_pages() {
 fn each_sizes_policy_the_advice_and_the_refusal_decide() {
     use HugePolicy::{Always as HugeAlways, Madvise as HugeMadvise, Never as HugeNever};
     use SizePolicy::*;
-    let none = (None, HugeRefusal::None);
-    let advised = (Some(FlagAdvice::HugePage), HugeRefusal::None);
+    let none = (None, ThpDisable::None);
+    let advised = (Some(FlagAdvice::HugePage), ThpDisable::None);
     let cases = [
         (Never, HugeMadvise, advised, false),
         (Madvise, HugeNever, none, false),
         (Madvise, HugeNever, advised, true),
-        (Madvise, HugeNever, (Some(FlagAdvice::NoHugePage), HugeRefusal::None), false),
+        (Madvise, HugeNever, (Some(FlagAdvice::NoHugePage), ThpDisable::None), false),
         (Always, HugeNever, none, true),
-        (Always, HugeNever, (Some(FlagAdvice::NoHugePage), HugeRefusal::None), false),
-        (Always, HugeNever, (None, HugeRefusal::All), false),
-        (Always, HugeNever, (Some(FlagAdvice::HugePage), HugeRefusal::All), false),
-        (Always, HugeNever, (None, HugeRefusal::ExceptAdvised), false),
-        (Always, HugeNever, (Some(FlagAdvice::HugePage), HugeRefusal::ExceptAdvised), true),
+        (Always, HugeNever, (Some(FlagAdvice::NoHugePage), ThpDisable::None), false),
+        (Always, HugeNever, (None, ThpDisable::Completely), false),
+        (Always, HugeNever, (Some(FlagAdvice::HugePage), ThpDisable::Completely), false),
+        (Always, HugeNever, (None, ThpDisable::ExceptAdvised), false),
+        (Always, HugeNever, (Some(FlagAdvice::HugePage), ThpDisable::ExceptAdvised), true),
         (Inherit, HugeNever, advised, false),
         (Inherit, HugeMadvise, none, false),
         (Inherit, HugeMadvise, advised, true),
         (Inherit, HugeAlways, none, true),
     ];
-    for (nth, (policy, huge, (advice, refusal), expected)) in cases.into_iter().enumerate() {
+    for (nth, (policy, huge, (advice, thp_disable), expected)) in cases.into_iter().enumerate() {
         let sizes = HugeSizes::NEVER.with(Order(3), policy);
         with_sizes(8 * HUGE, (huge, sizes), |vm, space| {
             // No room for a huge page.
@@ -138,7 +138,7 @@ fn each_sizes_policy_the_advice_and_the_refusal_decide() {
             if let Some(advice) = advice {
                 space.advise(at(0), 64 * PAGE, Advice::Flag(advice)).unwrap();
             }
-            space.refuse_huge_pages(refusal);
+            space.set_thp_disable(thp_disable);
             store(&space, 9, 1);
             let due = if expected { (8, (1, 0)) } else { (1, (0, 0)) };
             assert_eq!((resident(&space, HUGE), blocks(vm, 3)), due, "case {nth}");

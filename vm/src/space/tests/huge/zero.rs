@@ -357,7 +357,7 @@ fn a_store_brings_no_huge_page_where_those_were_refused_meanwhile() {
     with_zero(|vm, space| {
         map(&space, 0, HUGE);
         load(&space, 3);
-        space.refuse_huge_pages(crate::vma::HugeRefusal::All);
+        space.set_thp_disable(crate::vma::ThpDisable::Completely);
         store(&space, 5, 7);
         assert!(is_small_zero(&space, 3) && !is_huge(&space, 5));
         assert_eq!((peek(&space, 5), counted(vm, ZERO)), (Some(7), [1, 0, 1, 0]));

@@ -4,7 +4,7 @@ use super::*;
 use crate::space::Advice;
 use crate::table::Resident;
 use crate::units::VirtAddr;
-use crate::vma::{FlagAdvice, HugeRefusal};
+use crate::vma::{FlagAdvice, ThpDisable};
 
 #[test]
 fn loads_and_stores_get_a_huge_page_and_parent_and_child_share_it() {
@@ -90,7 +90,7 @@ fn without_the_policy_or_the_advice_there_are_base_pages() {
         assert_eq!(load(&plain, HUGE), 2);
         assert!(is_huge(&plain, HUGE));
         let refuses = space.fork().unwrap();
-        refuses.refuse_huge_pages(HugeRefusal::All);
+        refuses.set_thp_disable(ThpDisable::Completely);
         assert_eq!((load(&refuses, HUGE), is_base(&refuses, HUGE)), (2, true));
         assert_eq!(recount(vm, &[&space, &plain, &refuses]), HUGE + 1);
         let advice = Advice::Flag(FlagAdvice::NoHugePage);

@@ -1,22 +1,22 @@
-//! Which address spaces refuse huge pages (PR_SET_THP_DISABLE), followed through forks and execs.
+//! Which address spaces have huge pages disabled (PR_SET_THP_DISABLE), followed through forks and execs.
 //!
-//! Linux keeps the refusal with the memory of a process; a fork copies it, and exec keeps it. Every process
+//! Linux keeps the flags with the memory of a process; a fork copies it, and exec keeps it. Every process
 //! is followed, replayed or not: any may call exec, and is replayed from there on.
 
 use crate::trace::{Call, Event, Kind, Sys};
-use interleaf::vma::HugeRefusal;
-use interleaf_linux_abi::thp_refusal;
+use interleaf::vma::ThpDisable;
+use interleaf_linux_abi::thp_disable;
 use std::collections::HashMap;
 
-/// The refusals of all processes. One that no event has told refuses nothing.
+/// Of all processes. A process that no event has told has nothing disabled.
 #[derive(Debug, Default)]
-pub struct Refusals {
+pub struct ThpDisableOfSpaces {
     /// The space of each process, by its number in `of_space`.
     space_of: HashMap<u32, usize>,
-    of_space: Vec<HugeRefusal>,
+    of_space: Vec<ThpDisable>,
 }
 
-impl Refusals {
+impl ThpDisableOfSpaces {
     /// Follows an event.
     pub fn follow(&mut self, event: &Event) {
         match &event.kind {
@@ -28,25 +28,25 @@ impl Refusals {
             Kind::Task(task) => self.copy(event.pid, task.tid),
             Kind::Exec(_) => self.copy(event.pid, event.pid),
             Kind::Call(call) => {
-                if let Some(refusal) = granted_refusal(call) {
+                if let Some(thp_disable) = granted_thp_disable(call) {
                     let space = self.space(event.pid);
-                    self.of_space[space] = refusal;
+                    self.of_space[space] = thp_disable;
                 }
             }
             _ => {}
         }
     }
 
-    /// The refusal of a process.
-    pub fn of(&self, pid: u32) -> HugeRefusal {
-        self.space_of.get(&pid).map_or(HugeRefusal::None, |&space| self.of_space[space])
+    /// That of a process.
+    pub fn of(&self, pid: u32) -> ThpDisable {
+        self.space_of.get(&pid).map_or(ThpDisable::None, |&space| self.of_space[space])
     }
 
-    /// A new space of the process `to`, with the refusal of the process `from`.
+    /// A new space of the process `to`, with what the process `from` has disabled.
     fn copy(&mut self, from: u32, to: u32) {
-        let refusal = self.of(from);
+        let thp_disable = self.of(from);
         self.space_of.insert(to, self.of_space.len());
-        self.of_space.push(refusal);
+        self.of_space.push(thp_disable);
     }
 
     fn space(&mut self, pid: u32) -> usize {
@@ -57,12 +57,12 @@ impl Refusals {
     }
 }
 
-/// The refusal that a call has set; `None` where it is no such call, Linux refused it, or its words are none
-/// of those that are known.
-pub fn granted_refusal(call: &Call) -> Option<HugeRefusal> {
+/// What a call has disabled; `None` where it is no such call, Linux refused it, or its words are none of
+/// those that are known.
+pub fn granted_thp_disable(call: &Call) -> Option<ThpDisable> {
     let [option, words @ .., _] = call.args;
     if (call.sys, call.result) != (Sys::Prctl, Some(0)) {
         return None;
     }
-    thp_refusal(option as u32, words)?.ok()
+    thp_disable(option as u32, words)?.ok()
 }
