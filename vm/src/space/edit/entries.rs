@@ -124,8 +124,9 @@ impl<'v, M: Machine> Entries<'v, M> {
     }
 
     /// Makes this CPU's TLB ask the tables again for a page whose entry allows an access that was refused.
+    /// (Linux: `flush_tlb_fix_spurious_fault`.)
     #[inline(always)]
-    pub fn forget_refusal(&self, page: Vpn, _preempt_off: &impl PreemptOff<M::Cpu>) {
+    pub fn fix_spurious_fault(&self, page: Vpn, _preempt_off: &impl PreemptOff<M::Cpu>) {
         if M::Format::REMEMBERS_REFUSALS && !mutant!("fault.refusal-remembered") {
             self.vm.machine.flush_range(VpnRange::new(page, page.add(1)));
         }

@@ -84,7 +84,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             entry = walk_on(entry.table, page, Level::Pte, &reading);
         };
         if let Edit::Base(Decision::Nothing) = edit {
-            space.entries.forget_refusal(page, &reading);
+            space.entries.fix_spurious_fault(page, &reading);
             return Ok(());
         }
         let confirmed = context.lock_and_confirm(&entry, order, (source, ask), fault.access, prepared);
@@ -95,7 +95,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         let gives_rights = edit.gives_rights();
         confirmed.edit(edit, goal, prepared)?;
         if gives_rights {
-            space.entries.forget_refusal(page, &PreemptGuard::new());
+            space.entries.fix_spurious_fault(page, &PreemptGuard::new());
         }
         Ok(())
     }

@@ -99,7 +99,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             Decision::AllowWrite(_) => prepared.for_copy(vma, page, found)?,
             Decision::MapZeroPage | Decision::Allow(_) => {}
             Decision::Nothing => {
-                space.entries.forget_refusal(page, &reading);
+                space.entries.fix_spurious_fault(page, &reading);
                 return Ok(());
             }
             other => return Err(why_not(other).into()),
@@ -115,7 +115,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         if M::Format::REMEMBERS_REFUSALS
             && let Decision::Allow(_) | Decision::AllowWrite(_) = decision
         {
-            space.entries.forget_refusal(page, &PreemptGuard::new());
+            space.entries.fix_spurious_fault(page, &PreemptGuard::new());
         }
         Ok(())
     }
