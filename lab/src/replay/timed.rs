@@ -124,7 +124,7 @@ impl<'a> TimedReplay<'a> {
             let Replay { header, huge, .. } = self.stage.replay;
             let checking = |family| Checking::new(family, header.limits, *huge, |_: &str| ());
             self.stage.each(self.path, checking, |_, checking| filled.extend(checking.filled))?;
-            self.stage.vm.settle();
+            self.stage.vm.synchronize();
         }
         Ok(filled)
     }

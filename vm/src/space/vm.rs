@@ -138,10 +138,9 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.rcu.read_in_handler()
     }
 
-    /// Waits until all read sections under way have ended, and frees the objects of this CPU that waited for
-    /// them.
-    /// Never called in a read section.
-    pub fn settle(&self) {
+    /// Waits until all read sections under way have ended and frees the objects of this CPU that waited for
+    /// them. (Linux: `synchronize_rcu`.) Never called in a read section.
+    pub fn synchronize(&self) {
         self.rcu.wait(self.machine, &self.memory);
     }
 
@@ -159,7 +158,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// [`Spaces`](super::Spaces) too; cached frames; the huge zero page if no space uses it. Never called in
     /// a read section.
     pub fn trim(&self) {
-        self.settle();
+        self.synchronize();
         self.reclaim();
     }
 
@@ -243,7 +242,7 @@ impl<'m, M: Machine> Vm<'m, M> {
             if reserve.refill() {
                 return;
             }
-            self.settle();
+            self.synchronize();
             if nth > 0 {
                 self.reclaim();
             }

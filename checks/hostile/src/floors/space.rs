@@ -108,7 +108,7 @@ fn vms(machine: &Lab) {
     call!(Vm::totals, &vm);
     drop(call!(Vm::read, &vm));
     for _ in 0..3 {
-        call!(Vm::settle, &vm);
+        call!(Vm::synchronize, &vm);
         assert_eq!(call!(Vm::reclaim, &vm), Some(true));
         call!(Vm::trim, &vm);
     }

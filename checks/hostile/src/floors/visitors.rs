@@ -57,7 +57,7 @@ fn call_all(space: &Space<'_>, base: VirtAddr) {
     space
         .walker()
         .scan_accessed_and_flush(VpnRange { start: base.vpn(), end: base.vpn().add(PAGES) }, |_, _| ());
-    vm.settle();
+    vm.synchronize();
     vm.trim();
 }
 
@@ -84,11 +84,12 @@ fn spaces(_: &Lab, vm: &Vm<'_, Lab>) {
     // In the caller's section nothing waits for readers: what a visitor calls there is refused.
     space.fault(Fault { addr: base, access: Access::Write }).expect("mapped");
     let reading = vm.read();
-    let waited =
-        called!(Walker::scan_accessed => space.walker().scan_accessed(all, &reading, |_, _| vm.settle()));
+    let waited = called!(Walker::scan_accessed => {
+        space.walker().scan_accessed(all, &reading, |_, _| vm.synchronize())
+    });
     assert!(waited.is_none(), "a wait for itself");
     called!(table::scan_accessed => {
-        scan_accessed(space.inspect().page_table(), all, &reading, |_, _| vm.settle())
+        scan_accessed(space.inspect().page_table(), all, &reading, |_, _| vm.synchronize())
     });
     drop((reading, running));
     entries(vm, space, base);
@@ -172,7 +173,7 @@ fn jobs(machine: &Lab, vm: &Vm<'_, Lab>) {
         Ok::<(), ()>(())
     };
     let stop = || {
-        vm.settle();
+        vm.synchronize();
         false
     };
     let undo = |_| vm.trim();

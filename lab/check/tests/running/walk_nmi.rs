@@ -140,7 +140,7 @@ fn in_switches_of_spaces_and_in_rcu() {
         let active = world.other.activate(Some(active));
         std::mem::forget(world.space.activate(Some(active)));
         drop((world.vm.read(), world.vm.read_in_handler()));
-        world.vm.settle();
+        world.vm.synchronize();
         world.vm.reclaim();
     });
 }

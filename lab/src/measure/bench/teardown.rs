@@ -121,6 +121,6 @@ fn unmap_written(vm: &Vm<'_, TimedMachine>, pages: u64) -> f64 {
     let took = began.elapsed();
     drop(running);
     drop(space);
-    vm.settle();
+    vm.synchronize();
     took.as_nanos() as f64 / pages as f64
 }

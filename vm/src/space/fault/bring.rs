@@ -71,7 +71,7 @@ impl<'v, M: Machine> Entries<'v, M> {
                 let taken = match try_take() {
                     // Walkers without a lock have their references in read sections.
                     Err(NotTaken::Astray) => {
-                        vm.settle();
+                        vm.synchronize();
                         try_take()
                     }
                     taken => taken,

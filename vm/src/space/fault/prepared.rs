@@ -238,7 +238,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
     /// There is no memory.
     pub fn wait_for_memory(&mut self) -> Result<bool, ()> {
         let vm = self.vm;
-        vm.settle();
+        vm.synchronize();
         let is_blank = matches!(self.slow, Slow::Wanted(Want::Blank)) || self.has_blank();
         let has_frame = if is_blank { self.has_blank() } else { self.frame.is_some() };
         let has_all = has_frame && self.table.is_some();

@@ -38,7 +38,7 @@ impl<'a, M: Machine> Map<'a, '_, M> {
         let take = || HugeReserve::take(&vm.memory, size, range.len() / size.pages());
         // A fault has a page of an object that has ended, until its read section ends.
         let take_again = || {
-            vm.settle();
+            vm.synchronize();
             take()
         };
         let taken = || take().or_else(take_again).ok_or(Error::NoMemory);

@@ -68,7 +68,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         };
         if taking.is_kept_by_others(&frame) {
             // Walkers without a lock have their references in read sections.
-            self.vm.settle();
+            self.vm.synchronize();
             if taking.is_kept_by_others(&frame) {
                 return Ok(false);
             }

@@ -93,7 +93,7 @@ fn loom_a_search_against_tables_that_are_freed() {
             (led, found)
         });
         unmap(space, START, TABLE + 1);
-        space.vm.settle();
+        space.vm.synchronize();
         // The tables are free: their frames are user memory now, full of bits.
         map(space, Y, 2);
         for page in [Y, Y.add(1)] {
