@@ -50,7 +50,7 @@ pub use activate::{Active, LazyTlb};
 pub use counters::{Counter, Counters, Totals};
 use edit::Mappings;
 use edit::entries::Entries;
-pub use edit::{Held, RangeGuard, RangeReadGuard};
+pub use edit::{RangeGuard, RangeReadGuard, RangeToken};
 pub use error::Error;
 pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
 pub use inspect::Inspect;

@@ -7,7 +7,8 @@ use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use
 use crate::{call, called};
 use interleaf::frame::RecordInit;
 use interleaf::space::{
-    Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Inspect, Layout, LazyTlb,
+    Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Inspect, Layout, LazyTlb,
+    RangeToken,
 };
 use interleaf::space::{
     MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm, VmOptions,
@@ -293,11 +294,11 @@ fn guards(space: &Space<'_>) {
         drop(call!(AddressSpace::write_two, space, range, inverted));
         drop(call!(AddressSpace::write_all, space));
         if let Some(guard) = call!(AddressSpace::write, space, range) {
-            hold(call!(RangeGuard::held, &guard).expect("proof"), [space, &other], range);
+            hold(call!(RangeGuard::token, &guard).expect("proof"), [space, &other], range);
         }
         drop(call!(AddressSpace::share_all, space));
         if let Some(guard) = call!(AddressSpace::share, space, range) {
-            hold(call!(RangeReadGuard::held, &guard).expect("proof"), [space, &other], range);
+            hold(call!(RangeReadGuard::token, &guard).expect("proof"), [space, &other], range);
         }
     }
     called!(AddressSpace::write_all => {
@@ -306,15 +307,15 @@ fn guards(space: &Space<'_>) {
     });
 }
 
-fn hold(held: Held<'_>, spaces: [&Space<'_>; 2], range: VpnRange) {
+fn hold(token: RangeToken<'_>, spaces: [&Space<'_>; 2], range: VpnRange) {
     for space in spaces {
         for range in [range, VpnRange { start: Vpn(0), end: Vpn(u64::MAX) }] {
-            call!(Held::assert_covers, held, space.id(), range);
-            call!(Held::assert_may_read, held, space.id(), range);
+            call!(RangeToken::assert_covers, token, space.id(), range);
+            call!(RangeToken::assert_may_read, token, space.id(), range);
         }
     }
     let old = || panic!("a mapping that panics");
-    call!(Held::assert_may_replace, held, old, &[None; 5]);
+    call!(RangeToken::assert_may_replace, token, old, &[None; 5]);
 }
 
 /// Spaces that are loaded twice, given up twice, and given up in the wrong order.

@@ -33,7 +33,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
         reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Result<(), Error> {
         let Some(vma) = vma.filter(|_| change.removes_vma) else { return Ok(()) };
-        let may_change = self.limits(edit.held()).may_change(change).is_ok();
+        let may_change = self.limits(edit.token()).may_change(change).is_ok();
         if !may_change || !vma.may_be_cut(change.part_of(&vma)) {
             return Err(self.refuse_change(edit, change, &vma, reserve));
         }
@@ -53,7 +53,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
         vma: &VmaAttributes,
         reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Error {
-        let (part, limits) = (change.part_of(vma), self.limits(edit.held()));
+        let (part, limits) = (change.part_of(vma), self.limits(edit.token()));
         if limits.may_split().is_err() {
             return Error::NoMemory;
         }
@@ -79,10 +79,10 @@ impl<'v, M: Machine> Mappings<'v, M> {
     #[cold]
     #[inline(never)]
     pub fn split_mappings(&self, guard: &RangeGuard<'_, M>, range: VpnRange) -> Result<(), Error> {
-        let first = self.first_in(guard.held(), range);
+        let first = self.first_in(guard.token(), range);
         let is_hole = |vma: VmaAttributes| vma.range.start < range.start && range.end < vma.range.end;
         if first.is_some_and(is_hole) {
-            self.limits(guard.held()).may_split()?;
+            self.limits(guard.token()).may_split()?;
         }
         for page in [range.start, range.end] {
             let edit = VmaEdit::new(self, guard);

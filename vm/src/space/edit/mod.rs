@@ -30,7 +30,7 @@ mod tests;
 mod zap;
 mod zap_leaves;
 
-pub use guard::{Held, PublishedGuard, RangeGuard, RangeReadGuard};
+pub use guard::{PublishedGuard, RangeGuard, RangeReadGuard, RangeToken};
 pub(in crate::space) use mappings::Mappings;
 pub(in crate::space) use parallel_zap::part_pages;
 pub use replace::VmaEdit;

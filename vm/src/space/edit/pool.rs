@@ -1,6 +1,6 @@
 //! Entries of mappings of the reserved pool, and how they are emptied.
 
-use super::Held;
+use super::RangeToken;
 use super::entries::Entries;
 use crate::machine::Machine;
 use crate::space::Error;
@@ -18,7 +18,12 @@ impl<M: Machine> Entries<'_, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] where a page is cut at the start.
-    pub fn drop_pool_pages(&self, held: Held<'_>, part: VpnRange, pool: HugetlbBacking) -> Result<(), Error> {
+    pub fn drop_pool_pages(
+        &self,
+        token: RangeToken<'_>,
+        part: VpnRange,
+        pool: HugetlbBacking,
+    ) -> Result<(), Error> {
         let unit = pool.size.pages();
         if !part.start.0.is_multiple_of(unit) {
             return Err(Error::Invalid);
@@ -27,7 +32,7 @@ impl<M: Machine> Entries<'_, M> {
         if range.is_empty() {
             return Ok(());
         }
-        self.gather(held, range, |gather| {
+        self.gather(token, range, |gather| {
             let each = |table: &mut LockedTable<'_, M>, rest| {
                 let end = sweep_table(table, rest, &mut |mut run: SlotRun<'_, '_, M>| {
                     drop_leaves(&mut run, pool, gather);

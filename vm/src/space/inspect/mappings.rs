@@ -31,7 +31,7 @@ impl<M: Machine> Inspect<'_, '_, M> {
         let guard = self.space.mappings.share_all();
         let mut found = Few::new();
         while !found.is_full() {
-            let Some(vma) = self.space.mappings.first_in(guard.held(), *rest) else {
+            let Some(vma) = self.space.mappings.first_in(guard.token(), *rest) else {
                 *rest = VpnRange::default();
                 break;
             };

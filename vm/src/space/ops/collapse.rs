@@ -187,7 +187,7 @@ impl<'v, M: Machine> Collapser<'_, 'v, M> {
     fn lock_and_collapse(&self, region: VpnRange, folio: PartialFolio<'v, M>) -> Result<(), CollapseRefusal> {
         let Self { mappings, entries, .. } = *self;
         let guard = mappings.write(region);
-        let vma = mappings.first_in(guard.held(), region).ok_or(CollapseRefusal::Mapping)?;
+        let vma = mappings.first_in(guard.token(), region).ok_or(CollapseRefusal::Mapping)?;
         self.check_mapping(&vma, region)?;
         entries.note_huge_leaves();
         let under_way = entries.fork.begin_collapse(region);
@@ -263,7 +263,7 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
         self.under_way.forget_taken();
         let (entries, region) = (self.entries, self.region);
         let mut result = Ok(());
-        entries.gather_pending(guard.held(), guard.pending(), region, |gather| {
+        entries.gather_pending(guard.token(), guard.pending(), region, |gather| {
             let mut is_weakened = false;
             let mut parts = (0..Level::ENTRIES).step_by(FROZEN_AT_ONCE);
             result = parts.try_for_each(|first| {

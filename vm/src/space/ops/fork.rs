@@ -19,7 +19,7 @@ use crate::machine::Machine;
 use crate::space::edit::entries::Entries;
 use crate::space::edit::{Mappings, PublishedGuard, Split};
 use crate::space::fork_cursor::ForkUnderWay;
-use crate::space::{AddressSpace, Counter, Error, Held};
+use crate::space::{AddressSpace, Counter, Error, RangeToken};
 use crate::sync::atomic::Ordering::*;
 use crate::table::{LeafBits, LockedTable, OnFork, SlotMarker, UnlinkedTable, ZeroLeaf};
 use crate::table::{visit_next, walk};
@@ -57,14 +57,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         child.mappings.heap_end.store(mappings.heap_end.load(Relaxed), Relaxed);
         child.entries.fork.note_fork();
         child.mappings.set_thp_disable(mappings.thp_disable());
-        mappings.fork_to(guard.held(), &child)?;
+        mappings.fork_to(guard.token(), &child)?;
         let cursor = entries.fork.begin();
         let guard = mappings.published(entries, guard, mappings.all_pages());
         let forked = Fork::run((self, &child), &cursor, &guard)
             .and_then(|copied| ForkCopies { parent: entries, child: &child }.run(copied));
         // The flush is done: what is written from here on, the child does not see.
         if cursor.has_frozen() {
-            mappings.thaw(guard.held());
+            mappings.thaw(guard.token());
         }
         drop(cursor);
         drop(guard);
@@ -76,13 +76,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
 impl<'v, M: Machine> Mappings<'v, M> {
     /// Gives the child its mappings.
-    fn fork_to(&self, held: Held<'_>, child: &AddressSpace<'v, M>) -> Result<(), Error> {
+    fn fork_to(&self, token: RangeToken<'_>, child: &AddressSpace<'v, M>) -> Result<(), Error> {
         let mut rest = self.all_pages();
-        while let Some(vma) = self.first_in(held, rest) {
+        while let Some(vma) = self.first_in(token, rest) {
             rest.start = vma.range.end;
             let Some(inherited) = inherit(&vma, || self.vm.numbers.next()) else { continue };
             if inherited.flags.contains(VmaFlags::ACCOUNT) && !mutant!("fork.not-committed") {
-                self.limits(held).commit(inherited.range.len())?;
+                self.limits(token).commit(inherited.range.len())?;
             }
             child.mappings.adopt(&child.entries, inherited)?;
             // Frames that were given are mapped in the child from the start, as they are here.
@@ -158,10 +158,10 @@ impl<'a, 'v, M: Machine> Fork<'a, '_, 'v, M> {
     ) -> Result<VpnRange, Error> {
         let all = parent.mappings.all_pages();
         let mut result = Ok(VpnRange::default());
-        parent.entries.gather_pending(guard.held(), guard.pending(), all, |gather| {
+        parent.entries.gather_pending(guard.token(), guard.pending(), all, |gather| {
             let copied = VpnRange::default();
             let mut fork = Fork { parent, child, cursor, gather, open: None, spare: None, copied };
-            result = fork.mappings(guard.held(), all).map(|()| fork.copied);
+            result = fork.mappings(guard.token(), all).map(|()| fork.copied);
         });
         result
     }
@@ -173,10 +173,10 @@ impl<'a, 'v, M: Machine> Fork<'a, '_, 'v, M> {
     }
 
     /// Sweeps all private mappings that the child has with their contents.
-    fn mappings(&mut self, held: Held<'_>, all: VpnRange) -> Result<(), Error> {
+    fn mappings(&mut self, token: RangeToken<'_>, all: VpnRange) -> Result<(), Error> {
         const WITHOUT: VmaFlags = VmaFlags::DONT_FORK.union(VmaFlags::WIPE_ON_FORK);
         let mut rest = all;
-        while let Some(vma) = self.parent.mappings.first_in(held, rest) {
+        while let Some(vma) = self.parent.mappings.first_in(token, rest) {
             rest.start = vma.range.end;
             if vma.flags.intersects(WITHOUT) {
                 continue;

@@ -14,7 +14,7 @@ use crate::space::edit::{Mappings, Split, VmaEdit, Zap};
 use crate::space::ops::place::Destination;
 use crate::space::ops::populate::Populate;
 use crate::space::ops::unmap::Unmap;
-use crate::space::{AddressSpace, Error, Held, ObjectPages, RangeGuard};
+use crate::space::{AddressSpace, Error, ObjectPages, RangeGuard, RangeToken};
 use crate::table::GivenFrames;
 use crate::units::{Access, PageSize, Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::{Backing, VmaAttributes, VmaFlags, VmaState, cut, merge};
@@ -182,7 +182,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// As [`map`](Self::map), for errors of the address and the length.
     pub fn choose_place(&self, request: &MapRequest<'_>) -> Result<VirtAddr, Error> {
         let guard = self.mappings.share_all();
-        Ok(self.mappings.choose(guard.held(), request)?.range().start.addr())
+        Ok(self.mappings.choose(guard.token(), request)?.range().start.addr())
     }
 }
 
@@ -196,7 +196,7 @@ impl<M: Machine> Map<'_, '_, M> {
     fn anonymous(&self, request: &MapRequest<'_>) -> Result<VpnRange, Error> {
         let (guard, destination) = self.mappings.place(request)?;
         let range = destination.range();
-        let attributes = match self.attributes_of(guard.held(), request, destination) {
+        let attributes = match self.attributes_of(guard.token(), request, destination) {
             Ok(attributes) => attributes,
             Err(error) => return Err(self.refuse_mapping(guard, destination, request, error)),
         };
@@ -216,7 +216,7 @@ impl<M: Machine> Map<'_, '_, M> {
     /// The attributes of the new mapping, its memory committed, its object created.
     fn attributes_of(
         &self,
-        held: Held<'_>,
+        token: RangeToken<'_>,
         request: &MapRequest<'_>,
         destination: Destination,
     ) -> Result<VmaAttributes, Error> {
@@ -224,13 +224,13 @@ impl<M: Machine> Map<'_, '_, M> {
         let flags = VmaFlags::new_anonymous(request.flags);
         match request.sharing {
             Sharing::Private => {
-                self.commit_private(held, flags, destination)?;
+                self.commit_private(token, flags, destination)?;
                 Ok(VmaAttributes::anonymous(range, flags))
             }
             Sharing::Shared => {
                 let flags = VmaFlags::new_shared(request.flags);
                 if !flags.contains(VmaFlags::NORESERVE) {
-                    self.mappings.limits(held).commit(range.len())?;
+                    self.mappings.limits(token).commit(range.len())?;
                 }
                 let vm = self.mappings.vm;
                 let create = || vm.create_object(range.len(), range.len());
@@ -245,7 +245,7 @@ impl<M: Machine> Map<'_, '_, M> {
     #[inline(always)]
     pub(super) fn commit_private(
         &self,
-        held: Held<'_>,
+        token: RangeToken<'_>,
         flags: VmaFlags,
         destination: Destination,
     ) -> Result<(), Error> {
@@ -254,9 +254,9 @@ impl<M: Machine> Map<'_, '_, M> {
         }
         let committed = match destination {
             Destination::Free(_) => 0,
-            Destination::Taken(range) => self.mappings.committed_in(held, range),
+            Destination::Taken(range) => self.mappings.committed_in(token, range),
         };
-        self.mappings.limits(held).commit(destination.range().len() - committed)
+        self.mappings.limits(token).commit(destination.range().len() - committed)
     }
 
     /// Leaves what Linux leaves of the mappings in the way of one whose pages cannot be committed: private
@@ -274,7 +274,7 @@ impl<M: Machine> Map<'_, '_, M> {
         let left = match request.sharing {
             Sharing::Private => self.mappings.split_mappings(&guard, range),
             // There may have been no memory for an object instead.
-            Sharing::Shared if self.mappings.limits(guard.held()).commit(range.len()).is_ok() => Ok(()),
+            Sharing::Shared if self.mappings.limits(guard.token()).commit(range.len()).is_ok() => Ok(()),
             Sharing::Shared => {
                 let Self { mappings, entries } = *self;
                 Unmap { mappings, entries }.run(guard, range).map(drop)
@@ -311,7 +311,7 @@ impl<M: Machine> Map<'_, '_, M> {
         // As in Linux only a hole in the middle of one mapping counts as a split.
         let is_hole = |vma: VmaAttributes| vma.range.start < new.range.start && new.range.end < vma.range.end;
         if first.is_some_and(is_hole) && !mutant!("map.split-uncounted") {
-            self.mappings.limits(guard.held()).may_split()?;
+            self.mappings.limits(guard.token()).may_split()?;
         }
         if [first, last].iter().flatten().any(|vma| !vma.may_be_cut(new.range)) {
             return Err(Error::Invalid);
@@ -331,7 +331,7 @@ impl<M: Machine> Map<'_, '_, M> {
             VpnRange::new(hull.start.min(attributes.range.start), hull.end.max(attributes.range.end))
         });
         let Self { mappings, entries } = *self;
-        let splits = Split::new(entries).reserve(guard.held(), new.range)?;
+        let splits = Split::new(entries).reserve(guard.token(), new.range)?;
         edit.replace(covered, &pieces, new.range)?;
         let guard = mappings.published(entries, guard, new.range);
         Split::new(entries).ends(&guard, new.range, splits);

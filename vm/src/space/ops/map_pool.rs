@@ -45,7 +45,7 @@ impl<'a, M: Machine> Map<'a, '_, M> {
         let reserve = if reserves { Some(taken()?) } else { None };
         entries.note_huge_leaves();
         // Empty ones, which other calls have left in the hole: huge leaves take their places.
-        entries.gather(guard.held(), range, |gather| entries.free_tables(range, range, gather));
+        entries.gather(guard.token(), range, |gather| entries.free_tables(range, range, gather));
         let result = match request.sharing {
             Sharing::Private => self.put_private_pool(&guard, (range, size), flags, reserve),
             Sharing::Shared => self.put_shared_pool(&guard, (range, size), flags, reserve),

@@ -68,7 +68,7 @@ impl<M: Machine> Mincore<'_, '_, M> {
         let guard = self.mappings.share_live(self.entries, part);
         let mut page = part.start;
         while page < part.end {
-            let Some(vma) = self.mappings.first_in(guard.held(), VpnRange::new(page, page.add(1))) else {
+            let Some(vma) = self.mappings.first_in(guard.token(), VpnRange::new(page, page.add(1))) else {
                 self.mappings.unlock_after_flush(self.entries, guard, part);
                 break;
             };

@@ -51,8 +51,8 @@ impl<'v, M: Machine> Protect<'_, 'v, M> {
     fn run(self, range: VpnRange, access: VmaFlags) -> Result<(), Error> {
         let Self { mappings, entries } = self;
         let guard = mappings.write(range);
-        let reserve = mappings.reserve_for(guard.held(), range)?;
-        let mut splits = Split::new(entries).reserve(guard.held(), range)?;
+        let reserve = mappings.reserve_for(guard.token(), range)?;
+        let mut splits = Split::new(entries).reserve(guard.token(), range)?;
         let mut rest = range;
         let mut result = Ok(());
         while !rest.is_empty() && result.is_ok() {
@@ -88,7 +88,7 @@ impl<'v, M: Machine> Protect<'_, 'v, M> {
         let refused = if mutant!("protect.wrong-errno") { Error::NoMemory } else { Error::Access };
         let decided = protect(prev, &vma, next, part, access).ok_or(refused)?;
         if let Charge::More(pages) = decided.charge {
-            self.mappings.limits(guard.held()).commit(pages)?;
+            self.mappings.limits(guard.token()).commit(pages)?;
         }
         Split::new(self.entries).move_end(splits, part.end)?;
         self.mappings.apply_change(edit, &decided.change, [prev, Some(vma), next], reserve)?;

@@ -54,7 +54,7 @@ fn second_edit(machine: &TestMachine, space: &TestSpace<'_>, seen: &Seen) {
         machine.cached(2, LATE).unwrap().pfn
     });
     let meta = space.vm().memory().meta(late).unwrap();
-    space.entries.gather(guard.held(), ALL, |gather| {
+    space.entries.gather(guard.token(), ALL, |gather| {
         with_interrupts_off::<TestCpu, _>(|| Zap::of_unmapped(&space.entries).alone(ALL, gather));
         while !seen.has_first_ended.load(SeqCst) {
             TestCpu::relax();

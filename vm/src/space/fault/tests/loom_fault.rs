@@ -161,7 +161,7 @@ fn loom_writer_that_clears_before_it_marks_fails() {
     explore(case::<TwoLevels>(Path::Speculative, table_of_another, |space| {
         let range = VpnRange::new(START, START.add(PAGES));
         let guard = space.write(range);
-        Zap::of_contents(&space.entries).run(guard.held(), range);
+        Zap::of_contents(&space.entries).run(guard.token(), range);
         VmaEdit::new(&space.mappings, &guard).replace(range, &[], range).unwrap();
     }));
 }
@@ -170,7 +170,7 @@ fn loom_writer_that_clears_before_it_marks_fails() {
 fn flush(space: &Space<TwoLevels>) {
     let range = VpnRange::new(START, START.add(PAGES));
     let guard = space.write(range);
-    space.entries.gather(guard.held(), range, |gather| gather.weakened(range));
+    space.entries.gather(guard.token(), range, |gather| gather.weakened(range));
 }
 
 /// Marks, publishes, clears the leaves, and hands each frame to `then`.

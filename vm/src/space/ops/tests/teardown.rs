@@ -132,7 +132,7 @@ fn a_part_frees_nothing_before_the_flush_of_all() {
         let kinds = || frames.map(|pfn| space.vm().memory().meta(pfn).unwrap().state().kind());
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
         let guard = space.share(range);
-        space.entries.gather(guard.held(), range, |gather| {
+        space.entries.gather(guard.token(), range, |gather| {
             let done = gather
                 .in_parts(|parts| parts.part(|part| Zap::of_unmapped(&space.entries).alone(range, part)));
             assert_eq!((done, kinds()), (Some(()), [Kind::User; 2]), "freed before the flush");
@@ -154,8 +154,8 @@ fn a_range_is_cleared_alone_where_another_edit_leaves_frames_in_their_slots() {
         let other = space.entries.tlb.begin_edit();
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
         let guard = space.share(range);
-        space.entries.gather_pending(guard.held(), &other, range, |gather| {
-            let taken = gather.in_parts(|_| Zap::of_contents(&space.entries).run(guard.held(), range));
+        space.entries.gather_pending(guard.token(), &other, range, |gather| {
+            let taken = gather.in_parts(|_| Zap::of_contents(&space.entries).run(guard.token(), range));
             assert!(taken.is_some(), "the right was free");
         });
         drop(guard);
@@ -173,7 +173,7 @@ fn a_part_that_panics_loses_nothing() {
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
         let guard = space.share(range);
         let before = flushes(space);
-        space.entries.gather(guard.held(), range, |gather| {
+        space.entries.gather(guard.token(), range, |gather| {
             let part = || {
                 gather.in_parts(|parts| {
                     parts.part(|part| {
