@@ -76,7 +76,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         memory: &'a N,
     ) -> Result<TreeEdit<'a, T, C, N, F>, NoMemory> {
         let guard = self.begin_edit();
-        let pages = hull(old, new).intersect(VpnRange::new(Vpn(0), END));
+        let pages = span(old, new).intersect(VpnRange::new(Vpn(0), END));
         // SAFETY: the edit has the guard, which it drops last.
         let root = unsafe { RootRef::from_word(self.root.load(Acquire)) };
         let Some(root) = root.filter(|_| !pages.is_empty()) else {
@@ -276,7 +276,7 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Drop for TreeEdit<'_, T
 }
 
 /// All pages that change.
-fn hull(old: VpnRange, new: &[NodeSlot]) -> VpnRange {
+fn span(old: VpnRange, new: &[NodeSlot]) -> VpnRange {
     let (Some(first), Some(last)) = (new.first(), new.last()) else { return old };
     let pages = VpnRange::new(Vpn(first.key()), Vpn(last.end()));
     if old.is_empty() {

@@ -130,7 +130,7 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
     /// [`MapError::OutOfRange`], [`MapError::PartOfPage`].
     pub fn unmap(&self, pages: VpnRange) -> Result<u64, MapError> {
         check_pages::<M::Format>(pages)?;
-        let (mut batch, mut hull, mut nr, mut result) = (GatherBatch::default(), pages, 0, Ok(()));
+        let (mut batch, mut span, mut nr, mut result) = (GatherBatch::default(), pages, 0, Ok(()));
         sweep(&self.tree, pages, |mut run: SlotRun<'_, '_, M>| {
             if !run.is_whole(pages) {
                 result = Err(MapError::PartOfPage);
@@ -145,12 +145,12 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
             run.table.note_absent(run.slots);
         });
         detach_empty(&self.tree, pages, |table, covered| {
-            hull = VpnRange::new(hull.start.min(covered.start), hull.end.max(covered.end));
+            span = VpnRange::new(span.start.min(covered.start), span.end.max(covered.end));
             batch.add(self.memory, Unhooked::table(covered, table));
         });
         batch.free_after(self.memory, self.rcu, || {
             if !mutant!("mapper.unmap-flush-skipped") {
-                (self.flush)(hull);
+                (self.flush)(span);
             }
         });
         result.map(|()| nr)

@@ -1,8 +1,8 @@
 //! Collects unhooked translations, flushes them once, and frees frames and tables after the flush.
 //!
 //! A gather begins before the first edit and ends after the flush; the space's count of pending flushes has
-//! been raised before and is lowered afterwards (protocol P8). It knows the hull of the pages edited. When it
-//! ends it flushes the hull once. If it found nothing to edit but another gather of the space is under way,
+//! been raised before and is lowered afterwards (protocol P8). It knows the span of the pages edited. When it
+//! ends it flushes the span once. If it found nothing to edit but another gather of the space is under way,
 //! it flushes the whole range of the call, because an entry that it read as absent may have been cleared by
 //! the other gather, whose flush has not ended: of two MADV_DONTNEED of one page, the second must not return
 //! before the page has left every TLB.
@@ -26,7 +26,7 @@
 //! One edit of a space at a time may do so; another one beside it, and one of a space that no CPU runs, whose
 //! flushes interrupt no CPU, flushes whenever its places are full.
 
-use super::edited::{Edited, hull_of};
+use super::edited::{Edited, span_of};
 use super::space::Deferral;
 use super::{PendingFlush, Shootdown};
 use crate::frame::{DetachedTable, Flushed, GatherBatch, IfShared, Memory, Unhooked, UnhookedLists};
@@ -199,7 +199,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
             self.flush(Locks::Table);
         }
         if unhooked.is_pending() {
-            self.deferred = hull_of(self.deferred, unhooked.pages());
+            self.deferred = span_of(self.deferred, unhooked.pages());
         }
         if !mutant!("gather.pages-not-noted") {
             self.weakened(unhooked.pages());

@@ -11,12 +11,13 @@
 //! ```text
 //!   mappings    [ prev          ][     ][    ]      [ next ...
 //!   range                  |=============|
-//!   hull                  |===============|           one page more at each end: neighbours to merge with
+//!   widened               |===============|           one page more at each end: neighbours to merge with
 //! ```
 //!
 //! The holder of a guard clears and changes entries of its range only, reads mappings that have a page in the
-//! hull, and replaces these by mappings that say the same of every page outside of the range. Debug builds
-//! assert that; release builds know no ranges. The right is passed on as [`RangeToken`], which costs nothing.
+//! widened range, and replaces these by mappings that say the same of every page outside of the range. Debug
+//! builds assert that; release builds know no ranges. The right is passed on as [`RangeToken`], which costs
+//! nothing.
 //!
 //! All guards take one lock of the space today, so a guard excludes more than its range. Only the freeing of
 //! empty tables in the hole next to a range relies on that: that no *writer* is anywhere.
@@ -310,7 +311,7 @@ impl RangeToken<'_> {
 
     /// Asserts that mappings with a page in `range` may be read.
     pub fn assert_may_read(self, space: SpaceId, range: VpnRange) {
-        self.assert_covered(space, range, hull);
+        self.assert_covered(space, range, widened);
     }
 
     fn assert_covered(self, space: SpaceId, range: VpnRange, of: fn(VpnRange) -> VpnRange) {
@@ -320,15 +321,15 @@ impl RangeToken<'_> {
         assert!(covered, "{range:?} is touched, but the guard holds {ranges:?}");
     }
 
-    /// Asserts that `new` may replace `old`: it has a page in the hull, and `new` says the same of each page
-    /// of it outside of the held ranges.
+    /// Asserts that `new` may replace `old`: it has a page in the widened range, and `new` says the same of
+    /// each page of it outside of the held ranges.
     pub fn assert_may_replace(
         self,
         old: impl FnOnce() -> VmaAttributes,
         new: &[Option<(VmaAttributes, VmaState)>],
     ) {
         let (old, (_, ranges)) = (old(), self.locked);
-        let touched = ranges.iter().any(|&held| !hull(held).intersect(old.range).is_empty());
+        let touched = ranges.iter().any(|&held| !widened(held).intersect(old.range).is_empty());
         assert!(touched, "{old:?} is replaced, but the guard holds {ranges:?}");
         let starts = [old.range.start, ranges[0].end, ranges[1].end];
         let ends = [ranges[0].start, ranges[1].start, old.range.end];
@@ -346,7 +347,7 @@ impl RangeToken<'_> {
 
 /// The range and one page around it.
 #[cfg(debug_assertions)]
-fn hull(range: VpnRange) -> VpnRange {
+fn widened(range: VpnRange) -> VpnRange {
     VpnRange::new(Vpn(range.start.0.saturating_sub(1)), range.end.add(1))
 }
 

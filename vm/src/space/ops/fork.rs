@@ -144,7 +144,7 @@ pub(super) struct Fork<'a, 'g, 'v, M: Machine> {
     open: Option<(Vpn, UnlinkedTable<'v, M>)>,
     /// Allocated before the lock of the parent's table, and not needed yet.
     spare: Option<TableFrame<'v, M>>,
-    /// The hull of the pages that are to be copied: those whose frames are pinned, and of the reserved pool.
+    /// The span of the pages that are to be copied: those whose frames are pinned, and of the reserved pool.
     copied: VpnRange,
 }
 
@@ -262,7 +262,7 @@ fn region_of(page: Vpn) -> Vpn {
     Vpn(page.0 & !(Level::Pte.table_pages() - 1))
 }
 
-/// Shares the leaves of a part of one table, under its lock; those that are pinned are added to the hull
+/// Shares the leaves of a part of one table, under its lock; those that are pinned are added to the span
 /// `copied`. Returns the number of frames that the child has then or gets.
 #[inline(never)]
 fn share_leaves<M: Machine>(

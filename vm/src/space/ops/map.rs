@@ -327,8 +327,8 @@ impl<M: Machine> Map<'_, '_, M> {
         let state = if mutant!("map.born-live") { VmaState::Live } else { VmaState::Busy };
         let busy = Some((merged.attributes, state));
         let pieces = [stays(left, merged.absorbs_prev), busy, stays(right, merged.absorbs_next)];
-        let covered = pieces.iter().flatten().fold(merged.attributes.range, |hull, (attributes, _)| {
-            VpnRange::new(hull.start.min(attributes.range.start), hull.end.max(attributes.range.end))
+        let covered = pieces.iter().flatten().fold(merged.attributes.range, |span, (attributes, _)| {
+            VpnRange::new(span.start.min(attributes.range.start), span.end.max(attributes.range.end))
         });
         let Self { mappings, entries } = *self;
         let splits = Split::new(entries).reserve(guard.token(), new.range)?;
