@@ -122,7 +122,7 @@ pub(crate) struct CollapsedTable<'t, M: Machine>(DetachedTable<'t, M>);
 
 impl<'t, M: Machine> LockedTable<'t, M> {
     /// Makes user memory that is mapped by these slots alone shared, and takes the rights to write; what is
-    /// to be copied then is noted in the block. Sets `is_weakened` where an entry had a right: then a flush
+    /// to be copied then is noted in the block. Sets `needs_flush` where an entry had a right: then a flush
     /// is due before the copy, whatever the result.
     ///
     /// As a fork does it: a fast pin either finds the frame shared, and refuses, or its reference is found.
@@ -133,7 +133,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         &mut self,
         slots: Range<usize>,
         folio: &mut PartialFolio<'_, M>,
-        is_weakened: &mut bool,
+        needs_flush: &mut bool,
     ) -> Result<(), NotFrozen> {
         let mut copies = slots.clone().filter(|&slot| folio.has_copy(slot));
         if !copies.all(|slot| self.owned_leaf(slot).is_some()) {
@@ -154,7 +154,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
                 }
                 if leaf.rights.contains(Rights::WRITE) && !mutant!("collapse.left-writable") {
                     self.write_protect(slot);
-                    *is_weakened = true;
+                    *needs_flush = true;
                 }
             }
             if is_exclusive && !mutant!("collapse.written-not-copied-again") || !folio.has_copy(slot) {

@@ -264,17 +264,17 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
         let (entries, region) = (self.entries, self.region);
         let mut result = Ok(());
         entries.gather_pending(guard.token(), guard.pending(), region, |gather| {
-            let mut is_weakened = false;
+            let mut needs_flush = false;
             let mut parts = (0..Level::ENTRIES).step_by(FROZEN_AT_ONCE);
             result = parts.try_for_each(|first| {
                 let slots = first..first + FROZEN_AT_ONCE;
                 let folio = &mut self.folio;
                 let frozen =
-                    entries.with_leaves(region, |table| table.freeze(slots, folio, &mut is_weakened));
+                    entries.with_leaves(region, |table| table.freeze(slots, folio, &mut needs_flush));
                 frozen.unwrap_or(Err(NotFrozen::Busy))
             });
-            if is_weakened && !mutant!("collapse.weakened-not-flushed") {
-                gather.weakened(region);
+            if needs_flush && !mutant!("collapse.weakened-not-flushed") {
+                gather.need_flush(region);
             }
         });
         result?;

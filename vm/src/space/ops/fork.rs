@@ -275,7 +275,7 @@ fn share_leaves<M: Machine>(
     let first = Level::Pte.index(part.start);
     let mut slots = first..first + part.len() as usize;
     let page = |slot: usize| part.start.add((slot - first) as u64);
-    let (mut frames, mut first_weak, mut end_weak) = (0, Level::ENTRIES, 0);
+    let (mut frames, mut first_protected, mut end_protected) = (0, Level::ENTRIES, 0);
     let mut result = Ok(());
     while let Some(slot) = table.first_used(slots.clone()) {
         slots.start = slot + 1;
@@ -302,15 +302,15 @@ fn share_leaves<M: Machine>(
         };
         frames += 1;
         if was_writable && !mutant!("fork.flush-skipped") {
-            (first_weak, end_weak) = (first_weak.min(slot), slot + 1);
+            (first_protected, end_protected) = (first_protected.min(slot), slot + 1);
         }
         if is_pinned {
             let start = if copied.is_empty() { page(slot) } else { copied.start };
             *copied = VpnRange::new(start, page(slot + 1));
         }
     }
-    if first_weak < end_weak {
-        gather.weakened(VpnRange::new(page(first_weak), page(end_weak)));
+    if first_protected < end_protected {
+        gather.need_flush(VpnRange::new(page(first_protected), page(end_protected)));
     }
     result.map(|()| frames)
 }

@@ -111,7 +111,7 @@ impl<M: Machine> Fork<'_, '_, '_, M> {
         }
         // Noted before anything fails: the parent's leaf has lost the right.
         if passed.was_writable() && !mutant!("fork.leaf-flush-skipped") {
-            self.gather.weakened_leaf(pages);
+            self.gather.need_flush_of_leaf(pages);
         }
         if let Passed::Copied { .. } = passed {
             self.note_copied(pages);

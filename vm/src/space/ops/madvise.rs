@@ -160,7 +160,7 @@ impl<'v, M: Machine> Advise<'_, 'v, M> {
                 return;
             }
             if let Some((_, true)) = table.adjust(slot, cleaned) {
-                gather.weakened(pages);
+                gather.need_flush(pages);
             }
             if !mutant!("madvise.lazyfree-not-set") {
                 table.set_lazyfree(slot, true);

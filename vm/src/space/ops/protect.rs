@@ -103,7 +103,7 @@ impl<'v, M: Machine> Protect<'_, 'v, M> {
                 && !rights.contains(old.rights)
                 && !mutant!("protect.flush-skipped")
             {
-                gather.weakened(VpnRange::new(page, page.add(table.level().entry_pages())));
+                gather.need_flush(VpnRange::new(page, page.add(table.level().entry_pages())));
             }
         });
     }

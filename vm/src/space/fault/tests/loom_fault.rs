@@ -170,7 +170,7 @@ fn loom_writer_that_clears_before_it_marks_fails() {
 fn flush(space: &Space<TwoLevels>) {
     let range = VpnRange::new(START, START.add(PAGES));
     let guard = space.write(range);
-    space.entries.gather(guard.token(), range, |gather| gather.weakened(range));
+    space.entries.gather(guard.token(), range, |gather| gather.need_flush(range));
 }
 
 /// Marks, publishes, clears the leaves, and hands each frame to `then`.

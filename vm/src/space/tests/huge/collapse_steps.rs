@@ -52,9 +52,9 @@ fn pages_stored_to_since_the_copy_are_copied_again() {
         let folio = vm.memory().alloc_folio(FramePlacement::Local, PageSize::Huge.order()).unwrap();
         let mut folio = PartialFolio::new(folio);
         let freeze = |folio: &mut _| {
-            let mut is_weakened = false;
-            with_table(&space, |table| table.freeze(0..HUGE as usize, folio, &mut is_weakened)).unwrap();
-            is_weakened
+            let mut needs_flush = false;
+            with_table(&space, |table| table.freeze(0..HUGE as usize, folio, &mut needs_flush)).unwrap();
+            needs_flush
         };
         assert!(freeze(&mut folio));
         assert_eq!(wanted(&folio).len() as u64, HUGE - 1);
