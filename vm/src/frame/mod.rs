@@ -107,7 +107,7 @@ pub use owned::{TableFrame, Unhooked, ZeroedFolio, ZeroedFrame};
 pub(crate) use owned::{UnhookedFrames, UnhookedLists, UserFrame, height_of_order, note_dirty};
 pub use percpu::{BATCH, CAPACITY};
 use record::FrameTable;
-pub use record::{AnonNodeId, Birth, FrameMeta, FrameState, Kind, RecordExtent};
+pub use record::{AnonKey, AnonNodeId, FrameMeta, FrameState, Kind, RecordExtent};
 pub(crate) use record::{NotMappedAgain, SLOTS_PER_PART, Words};
 pub(crate) use registry::Registry;
 pub use request::{AllocRequest, FramePlacement, Priority};

@@ -79,7 +79,7 @@ pub struct AddressSpace<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
     mappings: Mappings<'v, M>,
     entries: Entries<'v, M>,
-    /// Its place in the tree of spaces, whose number the frames that are born in it note.
+    /// Its place in the tree of spaces, whose number the anon keys of its frames name.
     node: SpaceNode<'v, M>,
     path: Path,
 }

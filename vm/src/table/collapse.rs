@@ -27,7 +27,7 @@
 
 use super::{LeafBits, LockedTable, SlotMarker, Table};
 use crate::frame::{
-    Birth, DetachedTable, FrameMeta, FrameRef, GatherBatch, Kind, Memory, PartialFolio, Unhooked,
+    AnonKey, DetachedTable, FrameMeta, FrameRef, GatherBatch, Kind, Memory, PartialFolio, Unhooked,
 };
 use crate::machine::{Cpu, Entry, Format, Leaf, Machine};
 use crate::sync::Rcu;
@@ -234,12 +234,12 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         slot: usize,
         child: LockedTable<'t, M>,
         folio: PartialFolio<'_, M>,
-        (birth, bits): (Birth, LeafBits),
+        (key, bits): (AnonKey, LeafBits),
         flush: impl FnOnce(),
     ) -> Option<CollapsedTable<'t, M>> {
         assert!(folio.is_of(self.table.tree.memory), "a block of another memory");
         assert!(child.level() == Level::Pte, "a table of base pages");
-        let folio = folio.into_mapped_at(birth);
+        let folio = folio.into_mapped_at(key);
         let old = self.detach_in_use(slot, child)?;
         self.mark(slot, SlotMarker::Busy);
         if mutant!("collapse.installed-before-flush") {

@@ -42,8 +42,8 @@ fn check_frame<C: Flavour, F: Format>(
     let is_all = answer == Ok(RmapFound::All(due.len() as u32));
     let is_same = found.len() == due.len() && found.iter().all(|place| due.contains(place));
     require(is_all && is_same, || {
-        let birth = memory.meta(pfn).and_then(FrameMeta::birth);
-        format!("{due:?} map {pfn:?}, born at {birth:?}; the reverse map says {answer:?}, {found:?}")
+        let key = memory.meta(pfn).and_then(FrameMeta::anon_key);
+        format!("{due:?} map {pfn:?}, of the key {key:?}; the reverse map says {answer:?}, {found:?}")
     })
 }
 

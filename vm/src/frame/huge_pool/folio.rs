@@ -2,7 +2,7 @@
 
 use crate::frame::owned::UserFrame;
 use crate::frame::parts::PART;
-use crate::frame::{Birth, FrameRef, FrameState, Init, Kind, MappedFolio, Memory};
+use crate::frame::{AnonKey, FrameRef, FrameState, Init, Kind, MappedFolio, Memory};
 use crate::machine::Machine;
 use crate::units::{Order, PageSize, Pfn};
 use crate::work::WorkerPool;
@@ -79,11 +79,11 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
     }
 
     /// The folio as exclusive user memory, for the entry of a space that is going to map all of it, from the
-    /// page of its birth on. Where it was taken by right of a reserve, the entry was marked so,
+    /// page of `key` on. Where it was taken by right of a reserve, the entry was marked so,
     /// and is not any more before its table is unlocked (`LockedTable::use_reserved`).
-    pub fn into_mapped_at(self, birth: Birth) -> MappedFolio<'m, M> {
+    pub fn into_mapped_at(self, key: AnonKey) -> MappedFolio<'m, M> {
         let (memory, pfn, order) = self.put_to_use();
-        MappedFolio::first(memory, (pfn, order), Some(birth))
+        MappedFolio::first(memory, (pfn, order), Some(key))
     }
 
     /// The folio as memory of an object, with one reference. `owner` are the object and the page in it that

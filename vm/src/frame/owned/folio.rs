@@ -12,7 +12,7 @@
 
 use super::{FrameRef, Mapped, TableFrame, UserFrame};
 use crate::frame::record::FrameState;
-use crate::frame::{Birth, Init, Kind, Memory};
+use crate::frame::{AnonKey, Init, Kind, Memory};
 use crate::machine::Machine;
 use crate::units::{Level, NodeId, Order, PageSize, Pfn, PfnRange};
 use core::fmt;
@@ -144,11 +144,11 @@ impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
     }
 
     /// The block as exclusive user memory, for one entry of a space that is going to map all of it: that of
-    /// the pages from the one of its birth on.
+    /// the pages from the one of `key` on.
     #[inline(always)]
-    pub(crate) fn into_mapped_at(self, birth: Birth) -> Mapped<'m, M, S> {
+    pub(crate) fn into_mapped_at(self, key: AnonKey) -> Mapped<'m, M, S> {
         let (memory, pfn, size) = self.into_parts();
-        Mapped::first(memory, (pfn, size), Some(birth))
+        Mapped::first(memory, (pfn, size), Some(key))
     }
 }
 

@@ -4,7 +4,7 @@ use super::folio::{Base, FolioSize, Zeroed};
 use super::parts::{ExclusiveBlock, FolioParts};
 use super::{Folio, UserFrame};
 use crate::frame::record::BlockLeaves;
-use crate::frame::{Birth, FrameState, Memory, NotMappedAgain};
+use crate::frame::{AnonKey, FrameState, Memory, NotMappedAgain};
 use crate::machine::Machine;
 use crate::units::{Order, Pfn};
 use core::fmt;
@@ -33,13 +33,13 @@ impl<'m, M: Machine, S: FolioSize> Mapped<'m, M, S> {
     pub(in crate::frame) fn first(
         memory: &'m Memory<'m, M>,
         (pfn, size): (Pfn, S),
-        birth: Option<Birth>,
+        key: Option<AnonKey>,
     ) -> Self {
         let meta = memory.meta_of(pfn);
         if S::IS_BASE {
-            meta.become_mapped_user(birth);
+            meta.become_mapped_user(key);
         } else {
-            meta.become_mapped_block(birth);
+            meta.become_mapped_block(key);
         }
         Self { memory, pfn, size }
     }
@@ -97,7 +97,7 @@ impl<'m, M: Machine, S: FolioSize> Mapped<'m, M, S> {
         let (exclusive, has_split_block) = if meta.state().is_exclusive() {
             let state = meta.split_first();
             let state = if mutant!("split.lazyfree-lost") { FrameState::USER_FRAME } else { state };
-            (Some(ExclusiveBlock { state, birth: meta.birth() }), true)
+            (Some(ExclusiveBlock { state, key: meta.anon_key() }), true)
         } else {
             (None, memory.split_shared(first, order))
         };
@@ -107,11 +107,11 @@ impl<'m, M: Machine, S: FolioSize> Mapped<'m, M, S> {
 
 impl<'m, M: Machine> Folio<'m, M, Order, Zeroed> {
     /// The frames of the block as exclusive user memory, for as many entries of a space that are going to map
-    /// one each: those of the pages from the one of the birth on.
-    pub(crate) fn into_parts_at(self, birth: Birth) -> FolioParts<'m, M> {
+    /// one each: those of the pages from the one of `key` on.
+    pub(crate) fn into_parts_at(self, key: AnonKey) -> FolioParts<'m, M> {
         let (memory, first, order) = self.into_parts();
-        memory.meta_of(first).become_first_part(birth);
-        let exclusive = Some(ExclusiveBlock { state: FrameState::USER_FRAME, birth: Some(birth) });
+        memory.meta_of(first).become_first_part(key);
+        let exclusive = Some(ExclusiveBlock { state: FrameState::USER_FRAME, key: Some(key) });
         FolioParts::new(memory, first, order, exclusive, false)
     }
 }

@@ -9,7 +9,7 @@
 //! So what the block held before is never seen, whatever fills it. Dropped instead, the block is free again.
 
 use super::{Folio, FrameRef, MappedFolio};
-use crate::frame::{Birth, Memory};
+use crate::frame::{AnonKey, Memory};
 use crate::machine::Machine;
 use crate::units::Order;
 use core::fmt;
@@ -145,10 +145,10 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
     }
 
     /// The block as exclusive user memory, for one entry of a space that is going to map all of it: that of
-    /// the pages from the one of its birth on. Parts of which nothing is known are zeroed.
-    pub fn into_mapped_at(mut self, birth: Birth) -> MappedFolio<'m, M> {
+    /// the pages from the one of `key` on. Parts of which nothing is known are zeroed.
+    pub fn into_mapped_at(mut self, key: AnonKey) -> MappedFolio<'m, M> {
         self.zero_rest();
-        self.folio.into_mapped_at(birth)
+        self.folio.into_mapped_at(key)
     }
 }
 

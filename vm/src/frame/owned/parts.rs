@@ -20,7 +20,7 @@
 
 use super::{Base, MappedFrame};
 use crate::frame::record::LeafDropped;
-use crate::frame::{Birth, FrameState, Memory, NotMappedAgain};
+use crate::frame::{AnonKey, FrameState, Memory, NotMappedAgain};
 use crate::machine::Machine;
 use crate::units::{Order, Pfn};
 use core::fmt;
@@ -45,8 +45,8 @@ pub(crate) struct FolioParts<'m, M: Machine> {
 pub(super) struct ExclusiveBlock {
     /// The state of its first frame.
     pub state: FrameState,
-    /// Where it was born.
-    pub birth: Option<Birth>,
+    /// Its anon key.
+    pub key: Option<AnonKey>,
 }
 
 impl<'m, M: Machine> FolioParts<'m, M> {
@@ -108,11 +108,11 @@ impl<M: Machine> Memory<'_, M> {
     pub(super) fn split_shared(&self, first: Pfn, order: Order) -> bool {
         let meta = self.meta_of(first);
         let Some(leaves) = meta.begin_block_split() else { return false };
-        let (birth, block) = (meta.birth(), meta.state());
+        let (key, block) = (meta.anon_key(), meta.state());
         let entries = if mutant!("thp.parts-counted-once") { 1 } else { leaves };
         for part in 1..order.frames() {
-            let birth = birth.map(|birth| Birth { page: birth.page.add(part), ..birth });
-            unmodelled(part, order, || self.meta_of(first.add(part)).become_part(block, entries, birth));
+            let key = key.map(|key| AnonKey { page: key.page.add(part), ..key });
+            unmodelled(part, order, || self.meta_of(first.add(part)).become_part(block, entries, key));
         }
         // Last: until then the first record speaks for all.
         meta.split_first();
@@ -140,10 +140,10 @@ impl<M: Machine> Memory<'_, M> {
         if end == parts.end && meta(0).rejoin_first(order) {
             return true;
         }
-        let birth = meta(0).birth();
+        let key = meta(0).anon_key();
         for part in 1..end {
-            let birth = birth.map(|birth| Birth { page: birth.page.add(part), ..birth });
-            unmodelled(part, order, || meta(part).become_part(block, 1, birth));
+            let key = key.map(|key| AnonKey { page: key.page.add(part), ..key });
+            unmodelled(part, order, || meta(part).become_part(block, 1, key));
         }
         false
     }
@@ -170,12 +170,12 @@ impl<'m, M: Machine> Iterator for FolioParts<'m, M> {
             return None;
         }
         self.next = pfn.add(1);
-        if let Some(ExclusiveBlock { state, birth }) = self.exclusive
+        if let Some(ExclusiveBlock { state, key }) = self.exclusive
             && pfn != self.first
         {
             let part = pfn.0 - self.first.0;
-            let birth = birth.map(|block| Birth { page: block.page.add(part), ..block });
-            self.memory.meta_of(pfn).become_part(state, 1, birth);
+            let key = key.map(|block| AnonKey { page: block.page.add(part), ..block });
+            self.memory.meta_of(pfn).become_part(state, 1, key);
         }
         Some(MappedFrame::of_counted(self.memory, pfn, Base))
     }

@@ -5,14 +5,14 @@
 //! a size between is split from the start: no entry maps more than a frame of it. `shared_block` counts the
 //! entries.
 
-use super::{Birth, FrameMeta, FrameState, Kind};
+use super::{AnonKey, FrameMeta, FrameState, Kind};
 use crate::machine::Cpu;
 
 impl<C: Cpu> FrameMeta<C> {
     /// Puts a block that was just taken to use as exclusive user memory that one entry is going to map: that
-    /// of the pages from the one of its birth on, if that is one of a space's.
-    pub(in crate::frame) fn become_mapped_block(&self, birth: Option<Birth>) {
-        self.set_birth(birth);
+    /// of the pages from the one of `key` on, if that is one of a space's.
+    pub(in crate::frame) fn become_mapped_block(&self, key: Option<AnonKey>) {
+        self.set_anon_key(key);
         self.set_mapcount(1);
         let done = self.step(|state| state.becomes(Kind::User));
         debug_assert!(done.is_some(), "a block is put to use twice");
@@ -59,26 +59,26 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Makes the first frame of a block that was just taken exclusive user memory that one entry is going to
     /// map, of its own: the other records are written next ([`become_part`](Self::become_part)).
-    pub(in crate::frame) fn become_first_part(&self, birth: Birth) {
+    pub(in crate::frame) fn become_first_part(&self, key: AnonKey) {
         debug_assert_eq!(self.state().kind(), Kind::Taken, "a block is put to use twice");
         debug_assert_eq!((self.mapcount(), self.pincount()), (0, 0), "counts of a block just taken");
-        self.write_part(FrameState::USER_FRAME, 1, Some(birth));
+        self.write_part(FrameState::USER_FRAME, 1, Some(key));
     }
 
     /// Makes another frame of a block that is being split user memory that as many entries map as have mapped
-    /// the block, where the block's birth says. `block`: the state of the first frame. No other
+    /// the block, as the block's key says. `block`: the state of the first frame. No other
     /// thread reads the record: no entry has led to it yet.
-    pub(in crate::frame) fn become_part(&self, block: FrameState, entries: u32, birth: Option<Birth>) {
+    pub(in crate::frame) fn become_part(&self, block: FrameState, entries: u32, key: Option<AnonKey>) {
         debug_assert!(self.state().may_lie_inside(), "the record of a frame inside a block");
         debug_assert_eq!((self.mapcount(), self.pincount()), (0, 0), "counts of a frame inside a block");
-        self.write_part(block, entries, birth);
+        self.write_part(block, entries, key);
     }
 
     /// Plain stores: only the caller knows the frame.
-    fn write_part(&self, block: FrameState, entries: u32, birth: Option<Birth>) {
-        self.set_birth(birth);
+    fn write_part(&self, block: FrameState, entries: u32, key: Option<AnonKey>) {
+        self.set_anon_key(key);
         self.set_mapcount(entries);
-        // Release: a getter that sees the new kind sees the mapcount and the birth.
+        // Release: a getter that sees the new kind sees the mapcount and the key.
         self.step(|_| Some(FrameState::part_of(block)));
     }
 }

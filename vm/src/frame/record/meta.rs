@@ -12,15 +12,15 @@
 //! | | | `Slab`: its free objects |
 //! | 16..24 | first link | `Free`, `Slab`: the frame before it in the list, plus one |
 //! | | | `Table`: the retire link's first half; in a gather, whether the table is zero |
-//! | | | `User`: bits 0..32 the node of the space of its birth ([`Birth`]); 32..64 zero |
+//! | | | `User`: bits 0..32 the node of its [`AnonKey`]; 32..64 zero |
 //! | | | `Object`: the number of its object |
 //! | 24..32 | second link | `Free`, `Slab`: the frame after it in the list, plus one |
 //! | | | `Table`: the retire link's second half; in a gather, the next table, plus one |
-//! | | | `User`: bit 63 set: bits 0..63 are the page of its birth |
+//! | | | `User`: bit 63 set: bits 0..63 are the page of its `AnonKey` |
 //! | | | `User`: bit 63 clear: no such page, or, in a gather, the next frame, plus one |
 //! | | | `Object`: its page in the object |
 //!
-//! Fields without a use in a kind are 0, but for the first link of user memory that has no page of birth.
+//! Fields without a use in a kind are 0, but for the first link of user memory that has no `AnonKey`.
 //!
 //! Two records share a cache line. CPUs take frames from their zone in runs that start at even numbers, so
 //! two CPUs write one line only where frames were freed on another CPU than they were allocated on, or memory
@@ -28,7 +28,7 @@
 
 use crate::frame::Init;
 use crate::frame::record::shared_block::{COUNT, MOST_MAPPINGS};
-use crate::frame::record::{Birth, FrameState, Kind};
+use crate::frame::record::{AnonKey, FrameState, Kind};
 use crate::machine::Cpu;
 use crate::sync::RawSpinLock;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -48,7 +48,7 @@ pub struct FrameMeta<C: Cpu> {
     word: AtomicU32<C>,
     /// Relaxed: guarded by the owner of the frame, which its kind names. Of user memory they are written
     /// before the store that makes it that, which releases them, and the second one again by the gather that
-    /// has the frame; read by holders of references (`birth`).
+    /// has the frame; read by holders of references (`anon_key`).
     pub(super) link: [AtomicU64<C>; 2],
 }
 
@@ -110,26 +110,26 @@ impl<C: Cpu> FrameMeta<C> {
     pub(in crate::frame) fn put_to_use(&self, kind: Kind) -> bool {
         debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
         if kind == Kind::User {
-            self.set_birth(None);
+            self.set_anon_key(None);
         }
         self.step(|state| state.becomes(kind)).is_some()
     }
 
     /// Puts a frame that was just taken to use as user memory that one entry is going to map: that of the
-    /// page of its birth, if that is one of a space's.
+    /// page of `key`, if that is one of a space's.
     #[inline(always)]
-    pub(in crate::frame) fn become_mapped_user(&self, birth: Option<Birth>) {
+    pub(in crate::frame) fn become_mapped_user(&self, key: Option<AnonKey>) {
         debug_assert_eq!(self.state(), FrameState::TAKEN_FRAME);
         debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
         let is_late = mutant!("rmap.birth-after-kind");
         if !is_late {
-            self.set_birth(birth);
+            self.set_anon_key(key);
         }
         self.mapcount.store(1, Relaxed);
         // Release: a getter that sees the new kind sees the owner's earlier stores to the record.
         self.state.store(FrameState::USER_FRAME.0, Release);
         if is_late {
-            self.set_birth(birth);
+            self.set_anon_key(key);
         }
     }
 

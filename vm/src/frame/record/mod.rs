@@ -5,14 +5,14 @@
 //! | `kind` | [`Kind`]: what a frame is used for |
 //! | `state` | [`FrameState`]: kind, order, flags and refcount in one word; its transitions |
 //! | `meta` | [`FrameMeta`]: the record, and the only code that reads or writes one |
-//! | `birth` | [`Birth`]: the page that mapped a frame of anonymous memory first |
+//! | `anon_key` | [`AnonKey`]: the page that mapped a frame of anonymous memory first |
 //! | `block` | the records of a block that huge entries map |
 //! | `shared_block` | the count of the huge entries of one block, up to its split |
 //! | `table` | [`FrameTable`]: all records, by frame number |
 //! | `extent` | [`RecordExtent`]: records in one piece of memory, and on which node that is |
 //! | `words` | [`Words`]: a table frame as 512 shared words |
 
-mod birth;
+mod anon_key;
 mod block;
 mod extent;
 mod kind;
@@ -23,7 +23,7 @@ mod state;
 mod table;
 mod words;
 
-pub use birth::{AnonNodeId, Birth};
+pub use anon_key::{AnonKey, AnonNodeId};
 pub use extent::RecordExtent;
 pub(in crate::frame) use extent::{RECORD_BYTES, RECORDS_IN_PAGE};
 pub use kind::Kind;

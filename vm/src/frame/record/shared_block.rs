@@ -188,7 +188,7 @@ impl<C: Cpu> FrameMeta<C> {
         if done {
             // The caller's alone from now on: no getter finds user memory here.
             self.mapcount.store(0, Relaxed);
-            self.set_birth(None);
+            self.set_anon_key(None);
         }
         done
     }

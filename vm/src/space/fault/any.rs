@@ -275,8 +275,8 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
             },
             Edit::ReplaceZeros => {
                 let order = Order::HUGE;
-                let birth = space.node.birth(pages_of(order, page).start);
-                let folio = prepared.take_mapped(birth).ok_or(Fallback::EntryBusy)?;
+                let key = space.node.anon_key(pages_of(order, page).start);
+                let folio = prepared.take_mapped(key).ok_or(Fallback::EntryBusy)?;
                 self.replace(order, |_| folio);
                 space.vm.counters.count_each([
                     Counter::ThpFaultAlloc,
@@ -307,8 +307,8 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
             return Err(wanted.map_or_else(|why| why, |_lacking| Fallback::PoolEmpty));
         };
         let (folio, from) = copy.into_parts();
-        let birth = self.space.node.birth(pages_of(size.order(), self.page).start);
-        self.replace(size.order(), |_| folio.into_mapped_at(birth));
+        let key = self.space.node.anon_key(pages_of(size.order(), self.page).start);
+        self.replace(size.order(), |_| folio.into_mapped_at(key));
         let space = self.space;
         drop(self);
         // The old mapping is back: the copy is not under way any more.

@@ -14,7 +14,7 @@
 //! [`wants`](super::wants).
 
 use super::Fallback;
-use crate::frame::{AllocRequest, Birth, FolioFrames, Frame, FramePlacement, FrameRef, MappedFrame};
+use crate::frame::{AllocRequest, AnonKey, FolioFrames, Frame, FramePlacement, FrameRef, MappedFrame};
 use crate::frame::{PageFill, PoolCopy, PoolFolio, PoolTake, Priority, TableFrame, ZeroedFolio, ZeroedFrame};
 use crate::machine::{Entry, Machine};
 use crate::space::Vm;
@@ -184,10 +184,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
         Ok(())
     }
 
-    /// Takes the zeroed frame, as user memory that one entry maps: that of the page of its birth.
+    /// Takes the zeroed frame, as user memory that one entry maps: that of the page of its anon key.
     #[inline(always)]
-    pub fn take_frame(&mut self, birth: Birth) -> Option<MappedFrame<'v, M>> {
-        self.frame.take().map(|frame| frame.into_mapped_at(birth))
+    pub fn take_frame(&mut self, key: AnonKey) -> Option<MappedFrame<'v, M>> {
+        self.frame.take().map(|frame| frame.into_mapped_at(key))
     }
 
     /// Takes the empty table.

@@ -3,7 +3,7 @@
 
 use super::Fallback;
 use super::prepared::{Fill, Owner, Prepared, Slow, Want};
-use crate::frame::{Birth, FolioParts, Frame, FrameRef, MappedFolio, MappedFrame, PoolCopy};
+use crate::frame::{AnonKey, FolioParts, Frame, FrameRef, MappedFolio, MappedFrame, PoolCopy};
 use crate::machine::Machine;
 use crate::space::Counter;
 use crate::units::{Order, Pfn};
@@ -104,10 +104,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
 
     /// Takes what is prepared, as what one leaf of any size holds. `None` where it has to be found again.
     /// Called under the lock of the leaf's table: what was reserved is used now.
-    pub(super) fn take_mapped(&mut self, birth: Birth) -> Option<MappedFolio<'v, M>> {
+    pub(super) fn take_mapped(&mut self, key: AnonKey) -> Option<MappedFolio<'v, M>> {
         match self.take()? {
-            Fill::Own(folio) => Some(folio.into_mapped_at(birth)),
-            Fill::Hugetlb(folio) => Some(folio.into_mapped_at(birth)),
+            Fill::Own(folio) => Some(folio.into_mapped_at(key)),
+            Fill::Hugetlb(folio) => Some(folio.into_mapped_at(key)),
             Fill::Object(frame) => frame.map_folio().ok(),
             Fill::ObjectFrames(frames) => frames.into_mapped(),
             Fill::Blank(_) | Fill::HugetlbCopy(_) | Fill::Page(_) | Fill::Elsewhere => None,
@@ -115,10 +115,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
     }
 
     /// As [`take_mapped`](Self::take_mapped), of a base page: an object's, or the space's own.
-    pub(super) fn take_base(&mut self, birth: Birth) -> Option<MappedFrame<'v, M>> {
+    pub(super) fn take_base(&mut self, key: AnonKey) -> Option<MappedFrame<'v, M>> {
         match self.take()? {
             Fill::Object(frame) => frame.map().ok(),
-            Fill::Blank(frame) => Some(frame.into_mapped_at(birth)),
+            Fill::Blank(frame) => Some(frame.into_mapped_at(key)),
             _ => None,
         }
     }
@@ -133,9 +133,9 @@ impl<'v, M: Machine> Prepared<'v, M> {
     }
 
     /// As [`take_mapped`](Self::take_mapped), of the frames of a block, each for a leaf of its own.
-    pub(super) fn take_parts(&mut self, birth: Birth) -> Option<FolioParts<'v, M>> {
+    pub(super) fn take_parts(&mut self, key: AnonKey) -> Option<FolioParts<'v, M>> {
         match self.take()? {
-            Fill::Own(folio) => Some(folio.into_parts_at(birth)),
+            Fill::Own(folio) => Some(folio.into_parts_at(key)),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@
 //! page frozen gives the right back, and its page is copied again; it waits for the table while a few pages
 //! are frozen, and at the end for one flush. docs/design/huge-pages.md says why nothing is lost.
 
-use crate::frame::{Birth, PartialFolio};
+use crate::frame::{AnonKey, PartialFolio};
 use crate::machine::{Entry, FlushRange, Machine};
 use crate::space::edit::entries::Entries;
 use crate::space::edit::{Mappings, PublishedGuard};
@@ -192,7 +192,7 @@ impl<'v, M: Machine> Collapser<'_, 'v, M> {
         entries.note_huge_leaves();
         let under_way = entries.fork.begin_collapse(region);
         let guard = mappings.published(entries, guard, region);
-        let leaf = (self.node.birth(region.start), LeafBits::new(vma.rights()).used(true));
+        let leaf = (self.node.anon_key(region.start), LeafBits::new(vma.rights()).used(true));
         let collapse = Collapse { entries, region, folio, under_way };
         let replaced = entries.recount(region, self.limits).and_then(|()| collapse.run(&guard, leaf));
         drop(guard);
@@ -246,7 +246,7 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
     fn run(
         mut self,
         guard: &PublishedGuard<'_, M>,
-        leaf: (Birth, LeafBits),
+        leaf: (AnonKey, LeafBits),
     ) -> Result<CollapsedTable<'a, M>, CollapseRefusal> {
         for _ in 0..ROUNDS {
             self.copy_round(guard)?;
@@ -303,7 +303,7 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
     fn replace(
         self,
         tables: LockedRegion<'a, M>,
-        leaf: (Birth, LeafBits),
+        leaf: (AnonKey, LeafBits),
     ) -> Result<CollapsedTable<'a, M>, CollapseRefusal> {
         let Self { entries, region, folio, .. } = self;
         let LockedRegion { mut parent, slot, child } = tables;

@@ -84,7 +84,7 @@ impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
             SlotMarker::Busy.entry(),
             "only the caller knows the child"
         );
-        table.install(found.slot, copy.into_mapped_at(child.node.birth(page)), LeafBits::of(leaf));
+        table.install(found.slot, copy.into_mapped_at(child.node.anon_key(page)), LeafBits::of(leaf));
         vm.count(Counter::CowCopied);
         Ok(())
     }
@@ -101,7 +101,7 @@ impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
         let reading = vm.rcu.read();
         let found = walk(&child.entries.table, page, size.level(), &reading);
         let mut table = found.table.lock().ok_or(Error::NoMemory)?;
-        table.install(found.slot, copy.into_mapped_at(child.node.birth(page)), LeafBits::of(leaf));
+        table.install(found.slot, copy.into_mapped_at(child.node.anon_key(page)), LeafBits::of(leaf));
         vm.count(Counter::CowCopied);
         Ok(())
     }

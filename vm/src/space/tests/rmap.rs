@@ -61,10 +61,11 @@ fn a_frame_leads_to_its_page_in_each_space_that_has_it() {
         store(&grandchild, page(2), 3);
         let mut spaces = Vec::from([first, child, grandchild]);
         assert_eq!(assert_agrees(vm, &spaces, 3), 3);
-        let born = |at: usize, nr| vm.memory().meta(frame(&spaces[at], page(nr))).unwrap().birth().unwrap();
-        assert_eq!(born(2, 0), born(0, 0), "fork keeps the page of birth");
-        assert_ne!(born(1, 1).node, born(0, 1).node, "a copy is born where it is made");
-        assert_eq!(born(1, 1).page, page(1).vpn());
+        let key_at =
+            |at: usize, nr| vm.memory().meta(frame(&spaces[at], page(nr))).unwrap().anon_key().unwrap();
+        assert_eq!(key_at(2, 0), key_at(0, 0), "fork keeps the anon key");
+        assert_ne!(key_at(1, 1).node, key_at(0, 1).node, "a copy has the key of where it is made");
+        assert_eq!(key_at(1, 1).page, page(1).vpn());
         // The first has ended: its frames are found through its node.
         drop(spaces.remove(0));
         assert_eq!(assert_agrees(vm, &spaces, 3), 2);
@@ -119,7 +120,7 @@ fn where_there_is_no_answer_the_walk_says_why() {
         assert_eq!(answer(&reference, &[&space]), Ok(RmapFound::All(0)));
         let Ok(mapped) = reference.map() else { panic!("it is the only reference") };
         let reference = memory.try_get(mapped.pfn()).unwrap();
-        assert_eq!(answer(&reference, &[&space]), Err(RmapError::NoBirth), "the gather has linked it");
+        assert_eq!(answer(&reference, &[&space]), Err(RmapError::NoAnonKey), "the gather has linked it");
         drop((reference, mapped));
         // Mapped by what is no page of a space, though it was one.
         store(&space, page(1), 1);
@@ -132,7 +133,7 @@ fn where_there_is_no_answer_the_walk_says_why() {
         drop((reference, mapped));
         let mapped = memory.alloc_zeroed(Priority::Normal).unwrap().into_mapped();
         let reference = memory.try_get(mapped.pfn()).unwrap();
-        assert_eq!(answer(&reference, &[&space]), Err(RmapError::NoBirth));
+        assert_eq!(answer(&reference, &[&space]), Err(RmapError::NoAnonKey));
         drop((reference, mapped));
         let place = Place::Fixed(page(5));
         let request = MapRequest { place, sharing: Sharing::Shared, ..MapRequest::anonymous(PAGE) };

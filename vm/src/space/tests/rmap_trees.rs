@@ -19,7 +19,7 @@ fn a_chain_of_forks_that_each_drop_their_parent_keeps_few_nodes_and_finds_every_
             drop(core::mem::replace(&mut last, child));
             assert!(vm.nr_anon_nodes() <= 3, "{} nodes after {nr} forks", vm.nr_anon_nodes());
             if nr % 500 < 7 {
-                // Frames that were born in different generations.
+                // Frames that different generations mapped first.
                 last.advise(page(nr % 500), PAGE, Advice::DontNeed).unwrap();
                 store(&last, page(nr % 500), 1);
                 let spaces = core::slice::from_ref(&last);
@@ -27,7 +27,7 @@ fn a_chain_of_forks_that_each_drop_their_parent_keeps_few_nodes_and_finds_every_
             }
         }
         let nodes = entries(core::slice::from_ref(&last), 8).into_keys();
-        let nodes = nodes.map(|pfn| vm.memory().meta(pfn).unwrap().birth().unwrap().node);
+        let nodes = nodes.map(|pfn| vm.memory().meta(pfn).unwrap().anon_key().unwrap().node);
         assert_eq!(nodes.collect::<BTreeSet<_>>().len(), 1, "later generations name the node of the first");
     });
 }
@@ -67,11 +67,11 @@ fn spaces_that_nest_deep_find_their_frames() {
         drop(spaces.remove(0));
         let last = spaces.last().unwrap().fork().unwrap();
         spaces.push(last);
-        let birth =
-            |space: &TestSpace<'_>, nr| vm.memory().meta(frame(space, page(nr))).unwrap().birth().unwrap();
+        let key =
+            |space: &TestSpace<'_>, nr| vm.memory().meta(frame(space, page(nr))).unwrap().anon_key().unwrap();
         store(spaces.last().unwrap(), page(1), 2);
         let last = spaces.last().unwrap();
-        assert_eq!(birth(last, 1).node, birth(last, 0).node, "the root's, which has ended");
+        assert_eq!(key(last, 1).node, key(last, 0).node, "the root's, which has ended");
         assert_eq!(assert_agrees(vm, &spaces, 2), 31);
     });
 }

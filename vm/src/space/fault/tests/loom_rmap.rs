@@ -135,7 +135,7 @@ fn loom_a_walk_for_entries_against_a_gather_that_links_the_frame() {
             machine.run_as(1);
             let Some(reference) = space.vm.memory().try_get(pfn) else { return false };
             let found = entries_in(&reference, &[space]);
-            let none = [Ok(RmapFound::All(0)), Err(RmapError::NoBirth), Err(RmapError::Unsettled)];
+            let none = [Ok(RmapFound::All(0)), Err(RmapError::NoAnonKey), Err(RmapError::Unsettled)];
             assert!(found == Ok(RmapFound::All(1)) || none.contains(&found), "{found:?}");
             found == Ok(RmapFound::All(1))
         });

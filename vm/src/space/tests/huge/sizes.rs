@@ -221,8 +221,8 @@ fn each_frame_of_a_block_leads_to_its_own_page() {
         map(&space, 0, 16);
         store(&space, 9, 1);
         for page in 8..16 {
-            let birth = vm.memory().meta(frame(&space, page)).unwrap().birth().unwrap();
-            assert_eq!(birth.page, Vpn(BASE + page));
+            let key = vm.memory().meta(frame(&space, page)).unwrap().anon_key().unwrap();
+            assert_eq!(key.page, Vpn(BASE + page));
         }
     });
 }

@@ -1,11 +1,12 @@
-//! Where a frame of anonymous memory was born, as its record says.
+//! The anon key of a frame: the space and the page that mapped it first, where a walk of the reverse map
+//! begins.
 //!
 //! | bytes of the record | bits | meaning |
 //! |---|---|---|
-//! | 16..24 | 0..32 | number of the node: of the space of birth, or of an ancestor that stands for it |
+//! | 16..24 | 0..32 | number of the node: of the space, or of an ancestor that stands for it |
 //! | | 32..64 | zero |
 //! | 24..32 | 63 | *valid*: the other bits are a page |
-//! | | 0..63 | *valid*: the page of birth; else a link of the gather that has the frame, or zero |
+//! | | 0..63 | *valid*: the page; else a link of the gather that has the frame, or zero |
 //!
 //! A link is the number of a frame plus one, of at most 41 bits, so it clears the *valid* bit.
 
@@ -21,9 +22,10 @@ use core::num::NonZeroU32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AnonNodeId(pub NonZeroU32);
 
-/// Where a frame of anonymous memory was born. (Linux: `page->mapping`, `page->index`.)
+/// Where a walk to the entries of a frame of anonymous memory begins. (Linux: `page->mapping`,
+/// `page->index`.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Birth {
+pub struct AnonKey {
     /// The node that names the space, or an ancestor of it.
     pub node: AnonNodeId,
     /// The page that mapped it first.
@@ -35,7 +37,7 @@ const VALID: u64 = 1 << 63;
 
 const _: () = assert!(MAX_PHYS_BITS - PAGE_SHIFT < 63, "links leave the bit clear");
 
-impl Birth {
+impl AnonKey {
     /// The two words.
     #[inline(always)]
     pub(super) fn encode(self) -> [u64; 2] {
@@ -51,22 +53,22 @@ impl Birth {
 }
 
 impl<C: Cpu> FrameMeta<C> {
-    /// Where user memory was born: the node of a space, and the page. `None` where no page of a space's was
-    /// noted, or the frame waits in a gather. A hint for a walk to its entries: stale at once, unless the
-    /// caller has a reference to the frame, or it is mapped and its table locked.
+    /// The anon key of user memory. `None` where no page of a space's was noted, or the frame waits in a
+    /// gather. A hint for a walk to its entries: stale at once, unless the caller has a reference to the
+    /// frame, or it is mapped and its table locked.
     ///
     /// Relaxed: a reference was taken by a read-modify-write that acquires what was stored before the frame
     /// became user memory.
-    pub fn birth(&self) -> Option<Birth> {
-        Birth::decode([self.link[0].load(Relaxed), self.link[1].load(Relaxed)])
+    pub fn anon_key(&self) -> Option<AnonKey> {
+        AnonKey::decode([self.link[0].load(Relaxed), self.link[1].load(Relaxed)])
     }
 
-    /// Notes where user memory is born, which only the caller owns yet.
+    /// Notes the anon key of user memory, which only the caller owns yet.
     #[inline(always)]
-    pub(super) fn set_birth(&self, birth: Option<Birth>) {
-        match birth {
-            Some(birth) => {
-                let [node, page] = birth.encode();
+    pub(super) fn set_anon_key(&self, key: Option<AnonKey>) {
+        match key {
+            Some(key) => {
+                let [node, page] = key.encode();
                 self.link[0].store(node, Relaxed);
                 self.link[1].store(page, Relaxed);
             }
@@ -76,5 +78,5 @@ impl<C: Cpu> FrameMeta<C> {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "../tests/birth.rs"]
+#[path = "../tests/anon_key.rs"]
 mod tests;
