@@ -1,6 +1,6 @@
 //! Calls about processes: how threads and processes are made, and how processes end.
 
-use super::missing::{self, Part};
+use super::missing::{self, MissingFeature};
 use super::{Arguments, CallResult};
 use crate::arch::percpu;
 use crate::arch::trap::Frame;
@@ -44,7 +44,7 @@ fn check_clone(flags: u64) -> Result<(), Errno> {
         (false, true) => flags & !(CLONE_EACH | CLONE_VM | CLONE_VFORK) == SIGCHLD.into(),
         (false, false) => flags & !CLONE_EACH == SIGCHLD.into(),
     };
-    if known { Ok(()) } else { Err(missing::refuse_part(Part::Clone)) }
+    if known { Ok(()) } else { Err(missing::refuse_feature(MissingFeature::Clone)) }
 }
 
 /// A new thread or process that continues as this one, but for rax and the stack. No signal is sent when a

@@ -4,7 +4,7 @@ use super::difference::DifferenceKind as Kind;
 use super::final_map::{self, Gap};
 use super::fork_windows::ForkWindows;
 use super::huge_setting::HugeSetting;
-use super::judge::{self, Met};
+use super::judge::{self, AccessOutcome};
 use super::life::{End, Life};
 use super::moves::Moves;
 use super::page_set::PageSet;
@@ -207,9 +207,10 @@ impl<'a> Checker<'a> {
                     .map(|vma| vma.range.start.addr().0..vma.range.end.addr().0),
             );
         }
-        let met = Met { is_present, is_zero, raised, is_huge: huge_before.is_some() || is_brought };
+        let outcome =
+            AccessOutcome { is_present, is_zero, raised, is_huge: huge_before.is_some() || is_brought };
         let difference = match (done, self.signalled.contains_key(&at)) {
-            (Ok(()), false) => self.judge_fault(at, &fault, met, player),
+            (Ok(()), false) => self.judge_fault(at, &fault, outcome, player),
             (Err(_), true) => None,
             (Err(_), false) => Some(self.judge_refused(at, &fault)),
             (Ok(()), true) if judge::is_stand_in(player, addr) => Some(Kind::FileFault),

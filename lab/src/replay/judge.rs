@@ -15,9 +15,9 @@ const SAME_MOMENT_NS: u64 = 20_000_000;
 /// ENOMEM, as a call returns it.
 const ENOMEM: i64 = Errno::ENOMEM.as_return_value();
 
-/// What the processor met here.
+/// What an access found here, and what it took.
 #[derive(Clone, Copy, Debug)]
-pub struct Met {
+pub struct AccessOutcome {
     /// Whether the page had an entry before the access.
     pub is_present: bool,
     /// Whether that was of the zero page.
@@ -39,11 +39,11 @@ impl Checker<'_> {
         &self,
         at: usize,
         fault: &Fault,
-        met: Met,
+        outcome: AccessOutcome,
         player: &Player<'_, '_>,
     ) -> Option<Kind> {
         let addr = VirtAddr(fault.address);
-        let cause = match (met.raised, met.is_present) {
+        let cause = match (outcome.raised, outcome.is_present) {
             (0, _) => None,
             (_, true) => Some(Cause::Protection),
             (_, false) => Some(Cause::Absent),
@@ -60,7 +60,7 @@ impl Checker<'_> {
         let vma = vma_at(player, addr);
         let is_file = vma.is_some_and(|vma| vma.flags.contains(STAND_IN));
         let is_copy_of_zero = self.life.forked_from.is_some()
-            && met.is_zero
+            && outcome.is_zero
             && last.is_none()
             && vma.is_some_and(|vma| vma.anon.is_none());
         Some(match cause {
@@ -68,10 +68,10 @@ impl Checker<'_> {
             _ if is_absent && at_exec => Kind::ExecPresent,
             _ if is_file => Kind::FileFault,
             _ if self.during_forks.contains(&addr.vpn()) => Kind::DuringFork,
-            _ if self.is_left_by_refused_fork(at, fault, met, vma) => Kind::RefusedFork,
+            _ if self.is_left_by_refused_fork(at, fault, outcome, vma) => Kind::RefusedFork,
             _ if is_copy_of_zero => Kind::ForkedZero,
-            _ if met.is_huge && self.huge.is_recorded() => Kind::HugeSupply,
-            _ if met.is_huge || self.could_be_huge(vma, addr) => Kind::HugeSetting,
+            _ if outcome.is_huge && self.huge.is_recorded() => Kind::HugeSupply,
+            _ if outcome.is_huge || self.could_be_huge(vma, addr) => Kind::HugeSetting,
             _ if self.regions.is_possible(addr) => Kind::HugeSetting,
             _ if is_absent && self.regions.is_emptied(addr) => Kind::TableFreed,
             _ if is_absent && self.regions.may_be_collapsed(addr) => Kind::CollapseRefused,
@@ -149,7 +149,7 @@ impl Checker<'_> {
         &self,
         at: usize,
         fault: &Fault,
-        met: Met,
+        outcome: AccessOutcome,
         vma: Option<VmaAttributes>,
     ) -> bool {
         const NOT_COPIED: VmaFlags = VmaFlags::DONT_FORK.union(VmaFlags::WIPE_ON_FORK);
@@ -160,8 +160,8 @@ impl Checker<'_> {
         let last_ns = self.last_fault.get(&page).map_or(0, |&(_, time_ns)| time_ns);
         let is_store = (fault.access, fault.cause) == (FaultAccess::Write, Cause::Protection);
         is_store
-            && met.is_present
-            && !met.is_zero
+            && outcome.is_present
+            && !outcome.is_zero
             && vma.is_some_and(is_copied)
             && self.forks.any_refused(last_ns, self.life.events[at].time_ns)
     }

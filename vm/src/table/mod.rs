@@ -19,7 +19,7 @@
 //! | `walk` | finding an entry without a lock |
 //! | `entries` | lockless movement over a range |
 //! | `accessed`, `scan_parts` | accessed bits, cleared without a lock; in read sections of its own |
-//! | `few` | a few values, handed on once nothing is held |
+//! | `array_vec` | a few values, handed on once nothing is held |
 //! | `resident` | what the entries of a range hold, counted |
 //! | `translate`, `find_frame` | what a page leads to, and which page leads to a frame |
 //! | `read_here` | a word that the running program could load, read in any handler |
@@ -40,12 +40,12 @@
 
 mod accessed;
 mod adjust;
+mod array_vec;
 mod block_leaves;
 mod class;
 mod collapse;
 mod content;
 mod entries;
-mod few;
 mod find_frame;
 pub mod format;
 mod given;
@@ -74,11 +74,11 @@ mod walk;
 mod zero_table;
 
 pub use accessed::{AccessedScan, scan_accessed};
+pub(crate) use array_vec::ArrayVec;
 pub use class::LeafClass;
 pub(crate) use class::{AtCut, AtFork, AtPin, AtSharedStore, CountedLeaf};
 pub(crate) use collapse::{CollapsedTable, LeafCounts, NotFrozen};
 pub use content::{LeafContent, PfnLeaf, ZeroLeaf};
-pub(crate) use few::Few;
 pub use find_frame::{FrameSearch, find_frame};
 pub use given::GivenFrames;
 pub(crate) use given::check_frames;

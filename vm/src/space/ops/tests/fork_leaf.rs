@@ -1,8 +1,8 @@
-//! A fork that has passed a huge leaf says so before it unlocks the table. No model shows it: between the
-//! two steps a store has to split the leaf, to copy a page, and to reach a second page, and it yields twice
-//! meanwhile, after which a model runs the fork to its end.
+//! A fork that has child_entry a huge leaf says so before it unlocks the table. No model shows it: between
+//! the two steps a store has to split the leaf, to copy a page, and to reach a second page, and it yields
+//! twice meanwhile, after which a model runs the fork to its end.
 
-use super::{PassLeaf, Passed};
+use super::{ChildEntry, DupLeaf};
 use crate::machine::testing::TestMachine;
 use crate::space::tests::world::{PAGE, boot_map, space_of};
 use crate::space::{Fault, MapRequest, Place, Vm, VmOptions};
@@ -24,15 +24,15 @@ fn pages_behind_a_fork_that_passes_what_this_installs(access: Access) {
     space.fault(Fault { addr: BASE.addr(), access }).unwrap();
     let pages: VpnRange = pages_of(Order::HUGE, BASE);
     let fork = space.entries.fork.begin();
-    assert!(!space.entries.fork.is_behind(BASE), "nothing was passed");
-    let passing = PassLeaf { mappings: &space.mappings, entries: &space.entries, cursor: &fork };
-    let passed = passing.run(pages, Level::Pmd).unwrap();
-    let is_zero_page = matches!(passed, Some(Passed::Zero(..)));
-    assert!(is_zero_page || matches!(passed, Some(Passed::Share(..))), "no huge leaf is there");
+    assert!(!space.entries.fork.is_behind(BASE), "nothing was child_entry");
+    let dup = DupLeaf { mappings: &space.mappings, entries: &space.entries, cursor: &fork };
+    let child_entry = dup.run(pages, Level::Pmd).unwrap();
+    let is_zero_page = matches!(child_entry, Some(ChildEntry::Zero(..)));
+    assert!(is_zero_page || matches!(child_entry, Some(ChildEntry::Share(..))), "no huge leaf is there");
     assert_eq!(is_zero_page, access == Access::Read);
-    assert!(space.entries.fork.is_behind(Vpn(pages.end.0 - 1)), "the last page was passed");
+    assert!(space.entries.fork.is_behind(Vpn(pages.end.0 - 1)), "the last page was child_entry");
     assert!(!space.entries.fork.is_behind(pages.end), "the page after them was not");
-    drop(passed);
+    drop(child_entry);
     drop(fork);
     assert!(!space.entries.fork.is_behind(BASE), "no fork is under way");
 }

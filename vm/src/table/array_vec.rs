@@ -3,12 +3,12 @@
 #![forbid(unsafe_code)]
 
 /// At most `N` values, in the order in which they came.
-pub(crate) struct Few<T, const N: usize> {
+pub(crate) struct ArrayVec<T, const N: usize> {
     values: [Option<T>; N],
     len: usize,
 }
 
-impl<T: Copy, const N: usize> Few<T, N> {
+impl<T: Copy, const N: usize> ArrayVec<T, N> {
     /// No values.
     pub const fn new() -> Self {
         Self { values: [None; N], len: 0 }
