@@ -87,7 +87,7 @@ impl<F: Format> System for Library<F> {
     }
 
     fn run(&mut self, calls: &[Call]) -> Outcome {
-        self.machine.reclaim_memory();
+        self.machine.unclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
         let vm = self.system();
         let before = vm.memory().check().expect("frames add up at the start").allocated;

@@ -66,7 +66,7 @@ impl<'m, T, M: Machine> IndexPools<'m, T, M> {
     }
 }
 
-// SAFETY: (1) an object of a pool is valid memory that has no other user until it is freed, or reclaimed
+// SAFETY: (1) an object of a pool is valid memory that has no other user until it is freed, at once or
 // after a grace period. (2) It lies in the memory that the allocator borrows. (3) All allocators of the same
 // pools have one RCU, as `IndexPools::allocator` checks.
 unsafe impl<T, M: Machine> IndexMemory<T, M::Cpu> for IndexAllocator<'_, '_, T, M> {

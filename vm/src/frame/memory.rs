@@ -193,7 +193,7 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.mishap.plan(nth, in_a_row);
     }
 
-    /// Whether a planned mishap has happened, and was not cancelled since: no reclaiming cures it.
+    /// Whether a planned mishap has happened, and was not cancelled since: no trimming cures it.
     pub(crate) fn has_mishap_happened(&self) -> bool {
         self.mishap.has_struck()
     }

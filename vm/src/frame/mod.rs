@@ -28,7 +28,7 @@
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
 //! | `huge_pool` | huge pages that are kept back from the zones: the reserved pool |
 //! | `huge_zero`, `zero_table` | the huge zero page, and its users; the table that shows one |
-//! | `reclaim` | memory that waits for readers |
+//! | `deferred_free` | memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
 //!
 //! The common case, one frame, is a pop or push on the CPU's own stack and one store into the frame's record:
@@ -63,6 +63,7 @@
 mod alloc;
 mod boot;
 mod check;
+mod deferred_free;
 mod free;
 mod held;
 mod huge_pool;
@@ -74,7 +75,6 @@ mod mishap;
 mod owned;
 mod parts;
 mod percpu;
-mod reclaim;
 mod record;
 mod registry;
 mod request;

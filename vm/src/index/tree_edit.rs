@@ -236,7 +236,7 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
         for node in core::mem::replace(&mut self.replaced, NodeList::EMPTY).iter::<C, F>() {
             let (tag, bytes) = (self.memory.node_tag(), size_of::<IndexNode<C, F>>());
             // SAFETY: the store above unlinked it; only this edit uses its head, and it stays until it is
-            // reclaimed.
+            // freed.
             unsafe { unlinked.push::<C>(IndexNode::head(node), tag, bytes) };
         }
     }

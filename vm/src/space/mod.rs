@@ -102,7 +102,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         parent: Option<&SpaceNode<'v, M>>,
     ) -> Result<Self, Error> {
         layout.check::<M::Format>()?;
-        let root = vm.or_reclaim(|| vm.memory.alloc_table(crate::frame::Priority::Normal));
+        let root = vm.retry_after_trim(|| vm.memory.alloc_table(crate::frame::Priority::Normal));
         let root = root.ok_or(Error::NoMemory)?;
         let number = vm.numbers.next();
         let node = SpaceNode::new(vm, SpaceId(number), parent).ok_or(Error::NoMemory)?;

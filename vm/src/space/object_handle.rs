@@ -60,7 +60,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         if pages > MAX_PAGES {
             return Err(Error::NoMemory);
         }
-        let object = vm.or_reclaim(|| vm.create_object(pages, 1)).ok_or(Error::NoMemory)?;
+        let object = vm.retry_after_trim(|| vm.create_object(pages, 1)).ok_or(Error::NoMemory)?;
         Ok(Self { vm, object })
     }
 
@@ -75,7 +75,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         if !vm.objects.has_pager() {
             return Err(Error::Invalid);
         }
-        let object = vm.or_reclaim(|| vm.create_paged_object(key, 1)).ok_or(Error::NoMemory)?;
+        let object = vm.retry_after_trim(|| vm.create_paged_object(key, 1)).ok_or(Error::NoMemory)?;
         Ok(Self { vm, object })
     }
 

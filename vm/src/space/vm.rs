@@ -159,7 +159,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// a read section.
     pub fn trim(&self) {
         self.synchronize();
-        self.reclaim();
+        self.try_trim();
     }
 
     /// Frees what all CPUs keep for later: everything that was retired before the call, on whatever CPU; free
@@ -169,9 +169,8 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Waits for read sections under way, for a bounded time. False where one does not end, or where the
     /// caller is in one: then it has freed what could be freed. Called with no spin lock held; the caller may
     /// hold spaces' locks, as no reader waits for those. Some barriers on all CPUs.
-    pub fn reclaim(&self) -> bool {
-        let have_left =
-            mutant!("vm.garbage-not-reclaimed") || self.rcu.reclaim_all(self.machine, &self.memory);
+    pub fn try_trim(&self) -> bool {
+        let have_left = mutant!("vm.garbage-not-reclaimed") || self.rcu.free_all(self.machine, &self.memory);
         self.memory.shrink_huge_zero();
         self.give_caches_back();
         have_left
@@ -211,20 +210,20 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.memory.drain();
     }
 
-    /// What `alloc` returns; where that is nothing, once more after [`reclaim`](Self::reclaim). Called where
-    /// that may be. For values of a few words: they are moved.
-    pub(super) fn or_reclaim<R>(&self, mut alloc: impl FnMut() -> Option<R>) -> Option<R> {
-        alloc().or_else(|| if self.reclaim_for_lack() { alloc() } else { None })
+    /// What `alloc` returns; where that is nothing, once more after [`try_trim`](Self::try_trim). Called
+    /// where that may be. For values of a few words: they are moved.
+    pub(super) fn retry_after_trim<R>(&self, mut alloc: impl FnMut() -> Option<R>) -> Option<R> {
+        alloc().or_else(|| if self.trim_for_lack() { alloc() } else { None })
     }
 
-    /// [`reclaim`](Self::reclaim), for a caller that lacked memory. False where the lack was planned, and so
-    /// stays.
+    /// [`try_trim`](Self::try_trim), for a caller that lacked memory. False where the lack was planned, and
+    /// so stays.
     #[cold]
     #[inline(never)]
-    pub(super) fn reclaim_for_lack(&self) -> bool {
+    pub(super) fn trim_for_lack(&self) -> bool {
         let may_help = !self.memory.has_mishap_happened();
         if may_help {
-            self.reclaim();
+            self.try_trim();
         }
         may_help
     }
@@ -232,7 +231,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Reserves the memory that one replacement of mappings may need, for an edit of several that must not
     /// stop halfway.
     pub(super) fn reserve(&self) -> Option<Reserve<'_, 'm, M>> {
-        self.or_reclaim(|| IndexReserve::new(self.index_allocator()))
+        self.retry_after_trim(|| IndexReserve::new(self.index_allocator()))
     }
 
     /// Refills a reserve after a replacement: if need be with the objects that it retired, after a grace
@@ -244,7 +243,7 @@ impl<'m, M: Machine> Vm<'m, M> {
             }
             self.synchronize();
             if nth > 0 {
-                self.reclaim();
+                self.try_trim();
             }
         }
     }

@@ -83,7 +83,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "index.version-not-advanced",
         wrong: "a CPU's last hit outlives its replacement",
-        test: Model("loom_a_cached_item_against_its_replacement_and_reclaim"),
+        test: Model("loom_a_cached_item_against_its_replacement_and_free"),
     },
     Mutation {
         point: "zap.cut-not-noted",

@@ -110,7 +110,7 @@ fn vms(machine: &Lab) {
     drop(call!(Vm::read, &vm));
     for _ in 0..3 {
         call!(Vm::synchronize, &vm);
-        assert_eq!(call!(Vm::reclaim, &vm), Some(true));
+        assert_eq!(call!(Vm::try_trim, &vm), Some(true));
         call!(Vm::trim, &vm);
     }
     call!(Vm::each_part, &vm, |_, _| panic!("a visit that panics"));

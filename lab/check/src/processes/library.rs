@@ -108,7 +108,7 @@ impl<F: Format> ProcessSystem for Library<F> {
     }
 
     fn run(&mut self, steps: &[ProcessStep]) -> Vec<StepOutcome> {
-        self.machine.reclaim_memory();
+        self.machine.unclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
         let vm = self.system();
         let before = vm.memory().check().expect("frames add up at the start").allocated;

@@ -99,7 +99,7 @@ fn records_of_two_nodes_lie_on_them_after_any_number_of_boots() {
     machine.start_helpers([CpuId(1)], |_| ());
     let mut counts = Vec::new();
     for init in [RecordInit::Deferred, RecordInit::Eager, RecordInit::Deferred] {
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let _here = machine.enter(CpuId(0));
         let mut boot_memory = map(&LARGE).claim(&machine).expect("nobody has it");
         let workers = WorkerPool::spawn(&machine, &mut boot_memory.early_allocator()).expect("a pool");

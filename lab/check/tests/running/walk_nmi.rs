@@ -141,7 +141,7 @@ fn in_switches_of_spaces_and_in_rcu() {
         std::mem::forget(world.space.activate(Some(active)));
         drop((world.vm.read(), world.vm.read_in_handler()));
         world.vm.synchronize();
-        world.vm.reclaim();
+        world.vm.try_trim();
     });
 }
 

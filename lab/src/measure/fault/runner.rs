@@ -105,7 +105,7 @@ impl WorkloadMachine {
         show: impl FnOnce(&WorkloadRunner<'_>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let machine = &*machine;
         let entered = machine.enter(CpuId(0));
         let vm = timed_machine::vm_with_sizes(machine, self.huge, self.sizes)?;

@@ -146,7 +146,7 @@ impl BootMachine {
         look: impl FnOnce(&Memory<'_, TimedMachine>, Boot) -> R,
     ) -> Result<R, Failure> {
         let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let machine = &*machine;
         let _entered = machine.enter(CpuId(0));
         if when != InitMode::Needed {

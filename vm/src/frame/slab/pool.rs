@@ -168,7 +168,7 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     }
 
     /// The tag that [`Rcu::retire`] keeps beside an object of this pool, by which the memory finds the pool
-    /// again when it reclaims the object. Neither 0 nor 1.
+    /// again when it frees the object. Neither 0 nor 1.
     pub fn tag(&self) -> usize {
         (&raw const *self.core).expose_provenance()
     }
@@ -351,7 +351,11 @@ impl<'a, 'm, M: Machine> BoundPool<'a, 'm, (), M> {
     ///
     /// # Safety
     /// The object was retired for `memory` with this tag, and is not used any more.
-    pub(in crate::frame) unsafe fn reclaim(memory: &'a Memory<'m, M>, tag: usize, head: NonNull<RcuHead>) {
+    pub(in crate::frame) unsafe fn free_deferred(
+        memory: &'a Memory<'m, M>,
+        tag: usize,
+        head: NonNull<RcuHead>,
+    ) {
         // SAFETY: the tag is the address of a pool of this memory; pools are never freed.
         let core = unsafe { &*core::ptr::with_exposed_provenance::<PoolCore<'_, M::Cpu>>(tag) };
         debug_assert_eq!(core.memory, memory.id());

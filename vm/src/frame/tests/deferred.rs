@@ -151,7 +151,7 @@ fn random_maps_are_initialised_as_if_at_once() {
     let (mut deferred_frames, mut compared) = (0, 0);
     let cases = played(1_500, 10_000);
     for seed in 0..cases {
-        machines.iter_mut().for_each(TestMachine::reclaim_memory);
+        machines.iter_mut().for_each(TestMachine::unclaim_memory);
         // One in eight on a machine with record windows: filling its memory takes long.
         machines.iter().for_each(|machine| machine.has_record_windows.store(seed % 8 == 0, Relaxed));
         let mut dice = Dice(seed);
@@ -187,7 +187,7 @@ fn plain(machine: &TestMachine, from: u64, to: u64) -> TestMemory<'_> {
 fn the_records_initialised_at_start_do_not_depend_on_the_amount_of_memory() {
     let mut machine = TestMachine::new(FRAMES);
     let mut at_start = |frames| {
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let memory = plain(&machine, 100, frames);
         memory.stats().managed - memory.stats().deferred
     };
@@ -355,7 +355,7 @@ fn a_near_node_is_initialised_before_a_far_one_is_asked_and_a_bound_request_asks
 fn allocations_go_on_while_a_job_writes() {
     let mut machine = TestMachine::with_cpus(FRAMES, 3);
     for seed in 0..8 {
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let memory = plain(&machine, seed * 100, FRAMES);
         let work = |cpu: u32| {
             machine.run_as(cpu);

@@ -179,7 +179,7 @@ fn a_node_without_memory_enough_has_its_records_on_another() {
     // Node 1 has one frame, in a page of records of its own.
     let regions = regions(&machine, &[(0, 10_000, 0), (10_240, 10_241, 1), (10_368, 24_000, 2)]);
     for init in BOTH {
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let memory = start(&machine, &regions, init).unwrap();
         initialise(&memory);
         assert_eq!(recount(&machine, &memory, &regions).far, 1);
@@ -257,7 +257,7 @@ fn random_maps_have_their_records_near_in_both_modes() {
             at = end + [0, 0, 1, dice.roll(6000)][dice.roll(4) as usize];
         }
         for init in BOTH {
-            machine.reclaim_memory();
+            machine.unclaim_memory();
             let regions = regions(&machine, &of);
             let memory = match start(&machine, &regions, init) {
                 Ok(memory) => memory,
@@ -285,7 +285,7 @@ fn a_failure_of_any_boot_allocation_is_an_error_and_no_more() {
     for init in BOTH {
         let mut failed = 0;
         for nth in 1.. {
-            machine.reclaim_memory();
+            machine.unclaim_memory();
             let regions = regions(&machine, &[(0, 9000, 0), (14_000, 20_000, 1), (26_000, 30_000, 2)]);
             let mut boot_memory = BootMap::new(&regions).unwrap().claim(&machine).unwrap();
             boot_memory.plan_mishap(nth);
@@ -311,7 +311,7 @@ fn memory_of_any_size_starts_or_is_refused() {
     let mut started = 0;
     for frames in (1..60).chain([100, 127, 128, 129, 500, 1024, 5000]) {
         for init in BOTH {
-            machine.reclaim_memory();
+            machine.unclaim_memory();
             let of = [(0, frames, 0), (6000, 6000 + frames, 1)];
             match start(&machine, &regions(&machine, &of), init) {
                 Ok(memory) => {

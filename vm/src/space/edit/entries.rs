@@ -93,7 +93,7 @@ impl<'v, M: Machine> Entries<'v, M> {
     /// [`Error::NoMemory`].
     pub fn alloc_table(&self) -> Result<TableFrame<'v, M>, Error> {
         let vm = self.vm;
-        vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(Error::NoMemory)
+        vm.retry_after_trim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(Error::NoMemory)
     }
 
     /// The entry of the page, if that is a huge leaf.

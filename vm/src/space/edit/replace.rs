@@ -120,13 +120,13 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         new: &[Option<(VmaAttributes, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
-        let mut has_reclaimed = false;
+        let mut has_trimmed = false;
         while !self.try_replace(memory, old, new, gone) {
             // It may wait for readers: they wait neither for a frozen mapping nor for the space's lock.
-            if has_reclaimed || !self.mappings.vm.reclaim_for_lack() {
+            if has_trimmed || !self.mappings.vm.trim_for_lack() {
                 return Err(Error::NoMemory);
             }
-            has_reclaimed = true;
+            has_trimmed = true;
         }
         self.replaced = old;
         Ok(())

@@ -243,15 +243,15 @@ impl<'v, M: Machine> Prepared<'v, M> {
         let has_frame = if is_blank { self.has_blank() } else { self.frame.is_some() };
         let has_all = has_frame && self.table.is_some();
         if is_blank && !has_frame {
-            let frame = vm.or_reclaim(|| self.alloc_blank(Priority::Normal)).ok_or(())?;
+            let frame = vm.retry_after_trim(|| self.alloc_blank(Priority::Normal)).ok_or(())?;
             self.slow = Slow::Ready(Want::Blank, Fill::Blank(frame));
         }
         if !is_blank && !has_frame {
             let alloc = || vm.memory.alloc_zeroed_from(self.placement, Priority::Normal);
-            self.frame = Some(vm.or_reclaim(alloc).ok_or(())?);
+            self.frame = Some(vm.retry_after_trim(alloc).ok_or(())?);
         }
         if self.table.is_none() {
-            self.table = Some(vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(())?);
+            self.table = Some(vm.retry_after_trim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(())?);
         }
         Ok(!has_all)
     }

@@ -86,7 +86,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
                 }
                 rounds.has_waited = !lacked;
                 if rounds.has_waited {
-                    self.space.vm.reclaim();
+                    self.space.vm.try_trim();
                 }
             }
             Fallback::VmaNotSupported => return Err(FaultError::NotSupported),

@@ -72,7 +72,7 @@ impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
         let vm = parent.vm;
         let placement = child.mappings.placement_of(page);
         let alloc = || vm.memory.alloc_frame_from(placement, AllocRequest::DIRTY);
-        let copy: Option<Frame<'v, M>> = vm.or_reclaim(alloc);
+        let copy: Option<Frame<'v, M>> = vm.retry_after_trim(alloc);
         let mut copy = copy.ok_or(Error::NoMemory)?;
         copy.copy_from(frame.user_frame());
         let reading = vm.rcu.read();

@@ -234,7 +234,7 @@ impl<M: Machine> Map<'_, '_, M> {
                 }
                 let vm = self.mappings.vm;
                 let create = || vm.create_object(range.len(), range.len());
-                let object = vm.or_reclaim(create).ok_or(Error::NoMemory)?;
+                let object = vm.retry_after_trim(create).ok_or(Error::NoMemory)?;
                 Ok(VmaAttributes::backed(range, flags, Backing::Object(object), 0))
             }
         }

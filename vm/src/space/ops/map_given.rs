@@ -111,7 +111,7 @@ impl<M: Machine> Entries<'_, M> {
         let vm = self.vm;
         install_given(&self.table, vma.range, first, (bits, largest), &mut mapped, || {
             vm.count(Counter::TableAlloc);
-            vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal))
+            vm.retry_after_trim(|| vm.memory.alloc_table(Priority::Normal))
         })
         .map_err(|_| Error::NoMemory)
     }

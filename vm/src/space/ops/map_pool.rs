@@ -71,7 +71,7 @@ impl<'a, M: Machine> Map<'a, '_, M> {
         if let Some(mut reserve) = reserve {
             let marked = mark_reserved(&self.entries.table, range, size, &mut reserve, || {
                 vm.count(Counter::TableAlloc);
-                vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal))
+                vm.retry_after_trim(|| vm.memory.alloc_table(Priority::Normal))
             });
             marked.map_err(|_| Error::NoMemory)?;
         }
@@ -89,7 +89,7 @@ impl<'a, M: Machine> Map<'a, '_, M> {
     ) -> Result<(), Error> {
         let vm = self.mappings.vm;
         let create = || vm.create_pool_object((size, range.len()), &mut reserve);
-        let object = vm.or_reclaim(create).ok_or(Error::NoMemory)?;
+        let object = vm.retry_after_trim(create).ok_or(Error::NoMemory)?;
         let backing = Backing::Hugetlb(HugetlbBacking { size, reserves: false, object: Some(object) });
         let attributes = VmaAttributes::backed(range, flags | VmaFlags::SHARED, backing, 0);
         self.put_pool(guard, attributes).inspect_err(|_| self.mappings.release_backing(backing.into(), range))

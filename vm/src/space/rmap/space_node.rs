@@ -21,11 +21,11 @@ impl<'v, M: Machine> SpaceNode<'v, M> {
     /// tree. `None` where there is no memory.
     pub fn new(vm: &'v Vm<'v, M>, space: SpaceId, parent: Option<&Self>) -> Option<Self> {
         let Some(parent) = parent else {
-            let id = vm.or_reclaim(|| vm.anon.create(&vm.memory, &vm.rcu, space, None))?;
+            let id = vm.retry_after_trim(|| vm.anon.create(&vm.memory, &vm.rcu, space, None))?;
             return Some(Self { vm, names: id, id, is_leaked: false });
         };
         let root = vm.anon.get(parent.id, &vm.rcu.read())?.root;
-        let id = vm.or_reclaim(|| vm.anon.create(&vm.memory, &vm.rcu, space, Some(root)))?;
+        let id = vm.retry_after_trim(|| vm.anon.create(&vm.memory, &vm.rcu, space, Some(root)))?;
         let names = parent.named_below().unwrap_or(id);
         let reading = vm.rcu.read();
         if let Some(tree) = vm.anon.lock(parent.id, &reading) {

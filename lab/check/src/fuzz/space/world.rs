@@ -77,7 +77,7 @@ pub fn with_world<C: Flavour, F: Format, R>(
     f: impl FnOnce(&World<'_, '_, '_, C, F>) -> Result<R, String>,
 ) -> Result<R, String> {
     let Circumstances { path, scope, setting, .. } = circumstances;
-    machine.reclaim_memory();
+    machine.unclaim_memory();
     let machine = &*machine;
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(machine, boot_map(machine)).expect("memory");

@@ -1,17 +1,18 @@
-//! Reclaiming: a CPU's own free objects, those that no CPU owns, and those of all CPUs.
+//! Deferred frees: of a CPU's own expired objects, of those that no CPU owns, and of those of all CPUs. An
+//! object has *expired* when its grace period is over.
 //!
 //! ```text
-//!   reclaim_all   three advances ─► revoke all CPUs' garbage: ─► reclaim the orphans ─► wait for the batches
-//!                 (bounded)         free ones become orphans     batch by batch         that others are at
+//!   free_all   three advances ─► revoke all CPUs' garbage:    ─► free the orphans ─► wait for the batches
+//!              (bounded)         expired ones become orphans     batch by batch      that others are at
 //! ```
 //!
 //! A CPU takes objects out by batches, and says so before: its count of batches is odd until they are
-//! reclaimed. So an object that was retired before `reclaim_all` began is, once the garbage is revoked, among
-//! the orphans, or in a batch whose count is seen to be odd, or reclaimed; and where the lock has shown that
+//! freed. So an object that was retired before `free_all` began is, once the garbage is revoked, among
+//! the orphans, or in a batch whose count is seen to be odd, or freed; and where the lock has shown that
 //! no orphan is left, that holds for the batches that others have taken from them.
 
 use super::garbage::{Garbage, RcuList};
-use super::{GRACE, Local, NOT_IN_USE, OWN_SECTION, Rcu, Reclaim, assert_may_wait, garbage_of};
+use super::{DeferredFree, GRACE, Local, NOT_IN_USE, OWN_SECTION, Rcu, assert_may_wait, garbage_of};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::{AtomicU64, Ordering::*, light_fence};
@@ -21,15 +22,15 @@ use crate::sync::{CpuGuard, wait_until};
 /// tenths of a second, where a read section is a few hundred instructions.
 const PATIENCE: u32 = 1 << 20;
 
-/// The reclaimer whose objects all garbage of the RCU is, which are valid as long as this exists. Only
+/// The memory whose objects all garbage of the RCU is, which are valid as long as this exists. Only
 /// [`Rcu::bound`] makes it.
-pub(super) struct BoundReclaim<'r, R>(&'r R);
+pub(super) struct BoundMemory<'r, R>(&'r R);
 
-/// A batch that this CPU reclaims, until this is dropped.
+/// A batch that this CPU frees, until this is dropped.
 struct Batch<'a, C: Cpu>(&'a AtomicU64<C>);
 
 impl<'a, C: Cpu> Batch<'a, C> {
-    /// `None` where a caller on this stack reclaims one.
+    /// `None` where a caller on this stack frees one.
     fn begin(batches: &'a AtomicU64<C>) -> Option<Self> {
         // Relaxed: objects are taken out behind it, and a thread that looks for them acquires that.
         batches.load(Relaxed).is_multiple_of(2).then(|| batches.add_own(1))?;
@@ -39,28 +40,28 @@ impl<'a, C: Cpu> Batch<'a, C> {
 
 impl<C: Cpu> Drop for Batch<'_, C> {
     fn drop(&mut self) {
-        // Release: the objects are reclaimed.
+        // Release: the objects are freed.
         self.0.store(self.0.load(Relaxed) + 1, Release);
     }
 }
 
 impl<C: Cpu> Rcu<'_, C> {
-    /// Checks that all garbage is, and stays, that of `reclaim`.
+    /// Checks that all garbage is, and stays, that of `memory`.
     #[inline]
-    pub(super) fn bound<'r, R: Reclaim>(&self, reclaim: &'r R) -> BoundReclaim<'r, R> {
-        let id = reclaim.id().get();
-        if self.reclaimer.load(Relaxed) != id {
+    pub(super) fn bound<'r, R: DeferredFree>(&self, memory: &'r R) -> BoundMemory<'r, R> {
+        let id = memory.id().get();
+        if self.memory_id.load(Relaxed) != id {
             self.bind(id);
         }
-        BoundReclaim(reclaim)
+        BoundMemory(memory)
     }
 
-    /// The first reclaimer is the one to which all garbage belongs from now on.
+    /// The first memory is the one to which all garbage belongs from now on.
     #[cold]
     fn bind(&self, id: u64) {
-        let bound = self.reclaimer.compare_exchange(0, id, Relaxed, Relaxed).err();
+        let bound = self.memory_id.compare_exchange(0, id, Relaxed, Relaxed).err();
         let is_bound = bound.is_none_or(|bound| bound == id);
-        assert!(is_bound || mutant!("rcu.reclaimer-not-checked"), "the garbage is another reclaimer's");
+        assert!(is_bound || mutant!("rcu.reclaimer-not-checked"), "the garbage is another memory's");
     }
 
     /// Another CPU has revoked this one's garbage: the objects become orphans.
@@ -75,14 +76,14 @@ impl<C: Cpu> Rcu<'_, C> {
         self.orphaned.fetch_add(count, Relaxed);
     }
 
-    /// Hands this CPU's garbage over: it belongs to no CPU then, and the CPU that polls next reclaims what is
-    /// free of it. Called when this one goes offline. Garbage is linked through the objects, so this too
-    /// needs a reclaimer, as proof that they are valid.
+    /// Hands this CPU's garbage over: it belongs to no CPU then, and the CPU that polls next frees what has
+    /// expired. Called when this one goes offline. Garbage is linked through the objects, so this too
+    /// needs a memory, as proof that they are valid.
     ///
     /// # Panics
     /// As [`Rcu::defer`].
-    pub fn orphan(&self, reclaim: &impl Reclaim) {
-        self.bound(reclaim);
+    pub fn orphan(&self, memory: &impl DeferredFree) {
+        self.bound(memory);
         let local = self.cpus.get_cpu();
         if local.count.load(Relaxed) == 0 {
             return;
@@ -99,19 +100,19 @@ impl<C: Cpu> Rcu<'_, C> {
         orphans.merge::<C>(taken);
     }
 
-    /// Reclaims this CPU's free objects, and orphans that are free.
-    pub(super) fn reclaim_free<R: Reclaim>(&self, reclaim: &BoundReclaim<'_, R>) {
-        while self.reclaim_own(&self.cpus.get_cpu(), None, reclaim) {}
-        while self.reclaim_orphans(reclaim, || Some(self.advance.try_lock()?.take_orphans(self))) {}
+    /// Frees this CPU's expired objects, and expired orphans.
+    pub(super) fn free_expired<R: DeferredFree>(&self, memory: &BoundMemory<'_, R>) {
+        while self.free_own(&self.cpus.get_cpu(), None, memory) {}
+        while self.free_orphans(memory, || Some(self.advance.try_lock()?.take_orphans(self))) {}
     }
 
-    /// Reclaims a batch of this CPU's objects that are free now, or at `epoch`; false if there was none. The
-    /// garbage is not in use meanwhile, so that reclaiming may retire again.
-    pub(super) fn reclaim_own<R: Reclaim>(
+    /// Frees a batch of this CPU's objects that have expired now, or at `epoch`; false if there was none. The
+    /// garbage is not in use meanwhile, so that freeing may retire again.
+    pub(super) fn free_own<R: DeferredFree>(
         &self,
         local: &CpuGuard<'_, Local<C>, C>,
         epoch: Option<u64>,
-        reclaim: &BoundReclaim<'_, R>,
+        memory: &BoundMemory<'_, R>,
     ) -> bool {
         let Some(_batch) = Batch::begin(&local.batches) else { return false };
         // On this CPU: the load that found objects free, when others came in their place, came before.
@@ -121,13 +122,13 @@ impl<C: Cpu> Rcu<'_, C> {
             local.count.add_own(u64::from(free.len()).wrapping_neg());
             free
         });
-        reclaim_objects::<C, R>(free.unwrap_or_default(), reclaim)
+        free_objects::<C, R>(free.unwrap_or_default(), memory)
     }
 
-    /// As [`reclaim_own`](Self::reclaim_own), of the orphans that `take` returns.
-    pub(super) fn reclaim_orphans<R: Reclaim>(
+    /// As [`free_own`](Self::free_own), of the orphans that `take` returns.
+    pub(super) fn free_orphans<R: DeferredFree>(
         &self,
-        reclaim: &BoundReclaim<'_, R>,
+        memory: &BoundMemory<'_, R>,
         take: impl FnOnce() -> Option<RcuList>,
     ) -> bool {
         if self.orphaned.load(Relaxed) == 0 {
@@ -135,7 +136,7 @@ impl<C: Cpu> Rcu<'_, C> {
         }
         let local = self.cpus.get_cpu();
         let Some(_batch) = Batch::begin(&local.batches) else { return false };
-        reclaim_objects::<C, R>(take().unwrap_or_default(), reclaim)
+        free_objects::<C, R>(take().unwrap_or_default(), memory)
     }
 
     /// Waits until no section that is now under way is left; `patience` is how many looks may find no step.
@@ -161,18 +162,18 @@ impl<C: Cpu> Rcu<'_, C> {
         before >= end
     }
 
-    /// Reclaims all that any CPU had retired before: waits for the readers, takes over what other CPUs hold,
+    /// Frees all that any CPU had retired before: waits for the readers, takes over what other CPUs hold,
     /// and waits for the batches that they are at. Called where memory lacks. In a read section of this RCU,
-    /// or while this CPU reclaims, it returns false and does nothing. Debug builds check the locks as for
+    /// or while this CPU frees, it returns false and does nothing. Debug builds check the locks as for
     /// [`Rcu::retire`].
     ///
-    /// In bounded time: false, too, where a reader does not leave for about a million looks; then what is
-    /// free without it has been reclaimed.
+    /// In bounded time: false, too, where a reader does not leave for about a million looks; then what has
+    /// expired without it has been freed.
     ///
     /// # Panics
     /// As [`Rcu::defer`].
-    pub fn reclaim_all<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) -> bool {
-        let reclaim = self.bound(reclaim);
+    pub fn free_all<M: Machine<Cpu = C>>(&self, machine: &M, memory: &impl DeferredFree) -> bool {
+        let memory = self.bound(memory);
         let local = self.cpus.get_cpu();
         if local.reader.word.load(Relaxed) != 0 || !local.batches.load(Relaxed).is_multiple_of(2) {
             return false;
@@ -181,7 +182,7 @@ impl<C: Cpu> Rcu<'_, C> {
         assert_may_wait::<C>();
         let have_left = self.wait_for_readers(machine, Some(PATIENCE));
         self.take_over(machine);
-        while self.reclaim_orphans(&reclaim, || Some(self.advance.lock().take_orphans(self))) {}
+        while self.free_orphans(&memory, || Some(self.advance.lock().take_orphans(self))) {}
         self.wait_for_batches();
         have_left
     }
@@ -194,11 +195,11 @@ impl<C: Cpu> Rcu<'_, C> {
         let take_one = |local: &Local<C>, garbage: &mut Garbage| {
             // Loaded after the owner's last section, which may have found objects free by a relaxed load.
             let early = if mutant!("rcu.taken-over-too-early") { GRACE } else { 0 };
-            let free = garbage.take_free::<C>(self.epoch.load(Acquire) + early);
+            let free = garbage.take_expired::<C>(self.epoch.load(Acquire) + early);
             let count = u64::from(free.len());
             local.count.add_own(count.wrapping_neg());
             taken += count;
-            orphans.add_free::<C>(free);
+            orphans.add_expired::<C>(free);
         };
         revoke_all(&self.cpus, machine, garbage_of, take_one, || ());
         self.orphaned.fetch_add(taken, Relaxed);
@@ -216,7 +217,7 @@ impl<C: Cpu> Rcu<'_, C> {
 }
 
 impl Garbage {
-    /// Takes out a batch of the orphans of `rcu` that are free; `self` are its orphans, locked.
+    /// Takes out a batch of the orphans of `rcu` that have expired; `self` are its orphans, locked.
     pub(super) fn take_orphans<C: Cpu>(&mut self, rcu: &Rcu<'_, C>) -> RcuList {
         let free = self.take_batch::<C>(rcu.epoch.load(Acquire));
         rcu.orphaned.fetch_sub(free.len().into(), Relaxed);
@@ -224,14 +225,14 @@ impl Garbage {
     }
 }
 
-/// Reclaims the objects of a batch; false if there are none.
-fn reclaim_objects<C: Cpu, R: Reclaim>(free: RcuList, reclaim: &BoundReclaim<'_, R>) -> bool {
+/// Frees the objects of a batch; false if there are none.
+fn free_objects<C: Cpu, R: DeferredFree>(free: RcuList, memory: &BoundMemory<'_, R>) -> bool {
     let any = free.len() > 0;
     free.each::<C>(|object, tag| {
         // SAFETY: it was retired with this tag, was taken from a list of garbage for this batch, and three
-        // epochs have passed since. It was retired for a reclaimer of the one id that the RCU takes, which is
-        // that of `reclaim`, as `bound` has checked both times.
-        unsafe { reclaim.0.reclaim(tag, object) };
+        // epochs have passed since. It was retired for a memory of the one id that the RCU takes, which is
+        // that of `memory`, as `bound` has checked both times.
+        unsafe { memory.0.free_deferred(tag, object) };
     });
     any
 }

@@ -2,7 +2,7 @@
 
 use super::{BoundPool, Init, Memory};
 use crate::machine::Machine;
-use crate::sync::{Rcu, RcuHead, Reclaim, UniqueId};
+use crate::sync::{DeferredFree, Rcu, RcuHead, UniqueId};
 use crate::units::{PAGE_SIZE, Pfn};
 use core::ptr::NonNull;
 
@@ -20,7 +20,7 @@ impl<M: Machine> Memory<'_, M> {
         };
         match self.meta(pfn) {
             // SAFETY: the table is detached and was not retired before, as the transition says; its link is
-            // unused till it is reclaimed, and records are never freed. The wait is for walkers that may
+            // unused till it is freed, and records are never freed. The wait is for walkers that may
             // still hold the table: the parent's entry was cleared before. Had it not been, a walker would
             // find a frame that it may read, and no Rust object: tables are cells reached through the door.
             Some(meta) if meta.retire() => unsafe {
@@ -40,12 +40,12 @@ impl<M: Machine> Memory<'_, M> {
 
 // SAFETY: (1) a memory keeps its id, and no other has it. (2) Tables are records of its frames and pool
 // objects lie in its frames, which are valid as long as the machine, which the memory borrows.
-unsafe impl<M: Machine> Reclaim for Memory<'_, M> {
+unsafe impl<M: Machine> DeferredFree for Memory<'_, M> {
     fn id(&self) -> UniqueId {
         self.id()
     }
 
-    unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
+    unsafe fn free_deferred(&self, tag: usize, object: NonNull<RcuHead>) {
         if let TABLE | ZEROED_TABLE = tag {
             let pfn = self.table.pfn_at(object.addr());
             #[cfg(loom)]
@@ -57,6 +57,6 @@ unsafe impl<M: Machine> Reclaim for Memory<'_, M> {
         }
         // SAFETY: the object was retired for this memory, and is not used any more; all tags but those of
         // tables are those of pools.
-        unsafe { BoundPool::reclaim(self, tag, object) };
+        unsafe { BoundPool::free_deferred(self, tag, object) };
     }
 }
