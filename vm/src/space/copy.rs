@@ -163,7 +163,7 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
             &mut prepared,
             None,
             |prepared, after_writers| {
-                let guard = self.pins.faults.share_page(page, after_writers);
+                let guard = self.pins.faults.read_lock_page(page, after_writers);
                 self.source_attempt(page, part, &Locked::new(&guard), prepared)
             },
         );

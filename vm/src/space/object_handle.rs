@@ -132,7 +132,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     pub fn object_at(&self, addr: VirtAddr) -> Option<(ObjectHandle<'v, M>, u64)> {
         let page = addr.vpn();
         let pages = VpnRange::new(page, page.add(1));
-        let guard = self.mappings.share(pages);
+        let guard = self.mappings.read(pages);
         let vma = self.mappings.first_in(guard.token(), pages)?;
         let Backing::Object(object) = vma.backing.get() else { return None };
         Some((ObjectHandle::hold(self.vm, object), vma.offset_at(page)))

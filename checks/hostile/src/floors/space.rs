@@ -296,8 +296,8 @@ fn guards(space: &Space<'_>) {
         if let Some(guard) = call!(AddressSpace::write, space, range) {
             hold(call!(RangeGuard::token, &guard).expect("proof"), [space, &other], range);
         }
-        drop(call!(AddressSpace::share_all, space));
-        if let Some(guard) = call!(AddressSpace::share, space, range) {
+        drop(call!(AddressSpace::read_all, space));
+        if let Some(guard) = call!(AddressSpace::read, space, range) {
             hold(call!(RangeReadGuard::token, &guard).expect("proof"), [space, &other], range);
         }
     }
@@ -353,7 +353,7 @@ fn forgotten(machine: &Lab) {
     let running = space.activate(None);
     use_pages(machine, &space);
     let base = space.map(&MapRequest::anonymous(8192)).expect("room");
-    forget(space.share_all());
+    forget(space.read_all());
     call!(AddressSpace::fault, &space, Fault { addr: base, access: Access::Write });
     forget(running);
     forget(space);

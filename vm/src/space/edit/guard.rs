@@ -6,7 +6,7 @@
 //! | [`place`](Mappings::place) | the range that it chooses, to write | mmap |
 //! | [`write_two`](Mappings::write_two) | two ranges, to write | moving mappings |
 //! | [`write_all`](Mappings::write_all) | all of the space, to write | its end; fork |
-//! | [`share`](Mappings::share) | a range, to read | locked faults, mincore, MADV_DONTNEED |
+//! | [`read`](Mappings::read) | a range, to read | locked faults, mincore, MADV_DONTNEED |
 //!
 //! ```text
 //!   mappings    [ prev          ][     ][    ]      [ next ...
@@ -113,13 +113,13 @@ impl<M: Machine> AddressSpace<'_, M> {
 
     /// Locks a range to read. Sleeps while a writer holds a part of it or waits for it.
     #[inline(always)]
-    pub fn share(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
-        self.mappings.share(range)
+    pub fn read(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+        self.mappings.read(range)
     }
 
     /// Locks the whole space to read.
-    pub fn share_all(&self) -> RangeReadGuard<'_, M> {
-        self.mappings.share_all()
+    pub fn read_all(&self) -> RangeReadGuard<'_, M> {
+        self.mappings.read_all()
     }
 }
 
@@ -143,13 +143,13 @@ impl<M: Machine> Mappings<'_, M> {
 
     /// Locks a range to read. Sleeps while a writer holds a part of it or waits for it.
     #[inline(always)]
-    pub fn share(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+    pub fn read(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
         RangeReadGuard { _lock: self.lock.read(), token: RangeToken::new(self.id, [range, range]) }
     }
 
     /// Locks the whole space to read.
-    pub fn share_all(&self) -> RangeReadGuard<'_, M> {
-        self.share(ALL)
+    pub fn read_all(&self) -> RangeReadGuard<'_, M> {
+        self.read(ALL)
     }
 
     /// Ends the part of a writer that is alone, once it has published: it goes on to edit the entries of
@@ -180,24 +180,24 @@ impl<M: Machine> Mappings<'_, M> {
     }
 
     /// Locks a range to read, for a caller that looks at entries: those of each mapping are its own.
-    pub fn share_live(&self, entries: &Entries<'_, M>, range: VpnRange) -> RangeReadGuard<'_, M> {
-        let guard = self.share(range);
+    pub fn read_live(&self, entries: &Entries<'_, M>, range: VpnRange) -> RangeReadGuard<'_, M> {
+        let guard = self.read(range);
         if !entries.tlb.is_flush_pending() || !self.is_any_busy(range) {
             return guard;
         }
         drop(guard);
-        self.share_after_writers(range)
+        self.read_after_writers(range)
     }
 
     /// Locks a range to read, for a caller that drops contents: no fork is under way, whose child would have
     /// pages from before that and others from after it, and no collapse, which may have copied them.
-    pub fn share_after_fork(&self, entries: &Entries<'_, M>, range: VpnRange) -> RangeReadGuard<'_, M> {
-        let guard = self.share(range);
+    pub fn read_after_fork(&self, entries: &Entries<'_, M>, range: VpnRange) -> RangeReadGuard<'_, M> {
+        let guard = self.read(range);
         if !entries.fork.is_under_way() || mutant!("madvise.beside-fork") {
             return guard;
         }
         drop(guard);
-        self.share_after_writers(range)
+        self.read_after_writers(range)
     }
 
     /// Unlocks the range, for a caller that is about to say that pages are not mapped, or not so: it waits
@@ -210,13 +210,13 @@ impl<M: Machine> Mappings<'_, M> {
     ) {
         drop(guard);
         if entries.tlb.is_flush_pending() {
-            drop(self.share_after_writers(range));
+            drop(self.read_after_writers(range));
         }
     }
 
     /// Locks a range to read, once no edit of a writer is under way.
     #[inline(never)]
-    pub fn share_after_writers(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+    pub fn read_after_writers(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
         let RangeGuard { token, lock } = self.write(range);
         RangeReadGuard { token, _lock: lock.downgrade() }
     }

@@ -19,8 +19,8 @@
 //!
 //! [`AddressSpace::fault`] speculates first: an attempt with the proof `Speculated`, which takes no lock that
 //! protects other memory (or, as a yardstick, with `VmaLocked`, which holds the mapping's record). Where that
-//! gives up, for a reason that is counted, the same attempt runs with the proof `Locked`, which shares the
-//! space's lock; frames that speculation had prepared are used there. Only the locked path may report an
+//! gives up, for a reason that is counted, the same attempt runs with the proof `Locked`, which read-locks
+//! the space's lock; frames that speculation had prepared are used there. Only the locked path may report an
 //! error. docs/design/fault.md has the protocol with its drawing.
 
 mod any;
@@ -69,7 +69,7 @@ pub enum Path {
     /// Speculate, and take the lock where that gives up.
     #[default]
     Speculative,
-    /// Always share the space's lock.
+    /// Always read-lock the space.
     Locked,
     /// Hold the mapping's record, as Linux does, and take the space's lock where that is refused: a
     /// yardstick.
@@ -275,7 +275,7 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
         self.attempt(fault, proof, prepared)
     }
 
-    /// Tries once under the space's lock, shared: at once, or after all edits under way.
+    /// Tries once under the space's lock, to read: at once, or after all edits under way.
     #[inline(always)]
     fn attempt_locked(
         self,
@@ -283,22 +283,22 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
         prepared: &mut Prepared<'v, M>,
         after_writers: bool,
     ) -> Result<(), Fallback> {
-        let guard = self.share_page(fault.addr.vpn(), after_writers);
+        let guard = self.read_lock_page(fault.addr.vpn(), after_writers);
         self.attempt(fault, &Locked::new(&guard), prepared)
     }
 
     /// Locks a page to read: at once, or after all edits under way.
     #[inline(always)]
-    pub(super) fn share_page(self, page: Vpn, after_writers: bool) -> RangeReadGuard<'s, M> {
+    pub(super) fn read_lock_page(self, page: Vpn, after_writers: bool) -> RangeReadGuard<'s, M> {
         let page = VpnRange::new(page, page.add(1));
         if after_writers {
-            self.space.mappings.share_after_writers(page)
+            self.space.mappings.read_after_writers(page)
         } else {
-            self.space.mappings.share(page)
+            self.space.mappings.read(page)
         }
     }
 
-    /// Resolves the fault under the space's lock, shared; `first` is why the first attempt gave up, if that
+    /// Resolves the fault under the space's lock, to read; `first` is why the first attempt gave up, if that
     /// was made. Not part of [`resolve`](Self::resolve), whose first attempts go without a call and without
     /// preparing for a second one.
     #[inline(never)]

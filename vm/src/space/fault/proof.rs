@@ -37,7 +37,7 @@ pub trait Proof<M: Machine> {
     ) -> Option<&'g Vma<M::Cpu>>;
 }
 
-/// The space's lock is held, shared.
+/// The space's lock is held to read.
 #[derive(Debug)]
 pub struct Locked<'a> {
     token: RangeToken<'a>,

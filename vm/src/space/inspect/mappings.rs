@@ -28,7 +28,7 @@ impl<M: Machine> Inspect<'_, '_, M> {
 
     /// The next few mappings of the range, which becomes what lies after them.
     fn next_vmas(self, rest: &mut VpnRange) -> ArrayVec<VmaAttributes, VMAS_AT_ONCE> {
-        let guard = self.space.mappings.share_all();
+        let guard = self.space.mappings.read_all();
         let mut found = ArrayVec::new();
         while !found.is_full() {
             let Some(vma) = self.space.mappings.first_in(guard.token(), *rest) else {

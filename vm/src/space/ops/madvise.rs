@@ -72,7 +72,7 @@ impl<'v, M: Machine> Advise<'_, 'v, M> {
     /// Advice about contents: no mapping changes, so the range is locked to read, and faults go on.
     fn contents(self, range: VpnRange, advice: Advice) -> Result<(), Error> {
         let Self { mappings, entries } = self;
-        let guard = mappings.share_after_fork(entries, range);
+        let guard = mappings.read_after_fork(entries, range);
         let token = guard.token();
         // Linux: VM_PFNMAP, VM_LOCKED.
         let drops_locked = advice == Advice::DontNeedLocked || mutant!("madvise.locked-dropped");

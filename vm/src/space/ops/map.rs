@@ -181,7 +181,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// # Errors
     /// As [`map`](Self::map), for errors of the address and the length.
     pub fn choose_place(&self, request: &MapRequest<'_>) -> Result<VirtAddr, Error> {
-        let guard = self.mappings.share_all();
+        let guard = self.mappings.read_all();
         Ok(self.mappings.choose(guard.token(), request)?.range().start.addr())
     }
 }

@@ -110,7 +110,7 @@ impl<'v, M: Machine> PoolOwner<'_, 'v, M> {
     /// What is to be done for the page.
     fn page(&self, page: Vpn) -> PageToTake<'v, M> {
         let vm = self.entries.vm;
-        let guard = self.mappings.share(VpnRange::new(page, page.add(1)));
+        let guard = self.mappings.read(VpnRange::new(page, page.add(1)));
         let reading = vm.rcu.read();
         let vma = self.mappings.vmas.find(&reading, page);
         let pool = vma.and_then(|vma| vma.attributes().private_hugetlb());

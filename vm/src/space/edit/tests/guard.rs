@@ -76,7 +76,7 @@ fn clearing_a_page_between_two_ranges_is_noticed() {
 #[should_panic = "is touched, but the guard holds"]
 fn clearing_under_a_lock_to_read_elsewhere_is_noticed() {
     with_space(|space| {
-        Zap::of_contents(&space.entries).run(space.share(range(0, 2)).token(), range(1002, 1003))
+        Zap::of_contents(&space.entries).run(space.read(range(0, 2)).token(), range(1002, 1003))
     });
 }
 

@@ -44,7 +44,7 @@ fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {
 /// Drops the contents of both pages, in two parts.
 fn drop_in_parts(machine: &'static Tests, space: &'static TestSpace) {
     let range = VpnRange::new(X, Y.add(1));
-    let guard = space.mappings.share_after_fork(&space.entries, range);
+    let guard = space.mappings.read_after_fork(&space.entries, range);
     space.entries.gather(guard.token(), range, |gather| {
         let done = gather.in_parts(|parts| {
             let help = || {

@@ -130,7 +130,7 @@ fn fault_in_a_mapping_that_is_put_over_others(before: fn(&TestSpace)) {
         TestCpu::take_interrupt();
         if is_mapped {
             let written = leaf(space).map(|leaf| leaf.pfn);
-            drop(space.mappings.share_after_writers(VpnRange::new(START, START.add(1))));
+            drop(space.mappings.read_after_writers(VpnRange::new(START, START.add(1))));
             let kept = leaf(space).map(|leaf| leaf.pfn);
             assert!(written.is_some() && kept == written, "a page of the new mapping is lost");
         }

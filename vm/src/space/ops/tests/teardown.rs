@@ -131,7 +131,7 @@ fn a_part_frees_nothing_before_the_flush_of_all() {
         let frames = pages.map(|page| machine.translate(page, Access::Read).unwrap().pfn);
         let kinds = || frames.map(|pfn| space.vm().memory().meta(pfn).unwrap().state().kind());
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
-        let guard = space.share(range);
+        let guard = space.read(range);
         space.entries.gather(guard.token(), range, |gather| {
             let done = gather
                 .in_parts(|parts| parts.part(|part| Zap::of_unmapped(&space.entries).alone(range, part)));
@@ -153,7 +153,7 @@ fn a_range_is_cleared_alone_where_another_edit_leaves_frames_in_their_slots() {
         map_all(space);
         let other = space.entries.tlb.begin_edit();
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
-        let guard = space.share(range);
+        let guard = space.read(range);
         space.entries.gather_pending(guard.token(), &other, range, |gather| {
             let taken = gather.in_parts(|_| Zap::of_contents(&space.entries).run(guard.token(), range));
             assert!(taken.is_some(), "the right was free");
@@ -171,7 +171,7 @@ fn a_part_that_panics_loses_nothing() {
         map_all(space);
         let running = space.activate(None);
         let range = VpnRange::new(Vpn(FIRST), Vpn(FIRST + PAGES));
-        let guard = space.share(range);
+        let guard = space.read(range);
         let before = flushes(space);
         space.entries.gather(guard.token(), range, |gather| {
             let part = || {

@@ -270,7 +270,7 @@ fn a_store_to_a_shared_huge_page_gives_up_by_name_and_copies_next() {
         assert!(!is_huge(&child, 3));
         assert_eq!(child.faults().attempt(store, &Speculated, &mut prepared), Ok(()));
         let second = Fault { addr: at(HUGE), access: Access::Write };
-        let guard = child.faults().share_page(second.addr.vpn(), false);
+        let guard = child.faults().read_lock_page(second.addr.vpn(), false);
         let locked = Locked::new(&guard);
         assert_eq!(child.faults().attempt(second, &locked, &mut prepared), Err(Fallback::HugeShared));
         assert_eq!(child.faults().attempt(second, &locked, &mut prepared), Ok(()));
