@@ -148,7 +148,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
                 if is_zero { continue } else { return Err(NotFrozen::Busy) }
             };
             if is_exclusive {
-                let is_shared = self.mapped_meta(slot).is_some_and(FrameMeta::share);
+                let is_shared = self.mapped_meta(slot).is_some_and(FrameMeta::clear_exclusive);
                 if !is_shared && !mutant!("collapse.pin-ignored") {
                     return Err(NotFrozen::Referenced);
                 }

@@ -85,8 +85,8 @@ fn next(state: FrameState) -> Vec<FrameState> {
     next.push(call!(FrameState::put, state));
     next.push(call!(FrameState::unpinned, state));
     call!(FrameState::pincount, state);
-    next.push(call!(FrameState::shared, state));
-    next.push(call!(FrameState::unshared, state));
+    next.push(call!(FrameState::clear_exclusive, state));
+    next.push(call!(FrameState::set_exclusive, state));
     next.push(call!(FrameState::split, state));
     next.push(call!(FrameState::restoring, state));
     next.push(call!(FrameState::attached, state));

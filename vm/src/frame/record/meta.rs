@@ -152,7 +152,7 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// As [`try_get`](Self::try_get), of a pin: of a frame that the page keeps as long as there is a
     /// reference. The read-modify-write that counts is the one that finds the frame *exclusive*, so it needs
-    /// no fence: sharing the frame (`share`) comes before, and is seen, or after, and sees the pin.
+    /// no fence: `clear_exclusive` comes before, and is seen, or after, and sees the pin.
     /// `writable`: whether the entry that led to it allows stores.
     #[inline]
     pub(in crate::frame) fn try_get_to_pin(&self, writable: bool) -> bool {
@@ -185,8 +185,8 @@ impl<C: Cpu> FrameMeta<C> {
     /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear, or where there is a
     /// reference besides the entry's, perhaps a pin. The caller holds the lock of the table that maps the
     /// frame. A read-modify-write: a lockless walker may be raising the refcount.
-    pub(crate) fn share(&self) -> bool {
-        self.step_shared(FrameState::shared).is_some()
+    pub(crate) fn clear_exclusive(&self) -> bool {
+        self.step_shared(FrameState::clear_exclusive).is_some()
     }
 
     /// Sets *exclusive* where one entry maps the frame, and the reference of the entries is the only one. The
@@ -197,7 +197,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// [`remove_mapping`](Self::remove_mapping).
     pub(crate) fn try_make_exclusive(&self) -> bool {
         let is_only = self.mapcount.load(Acquire) == 1 || mutant!("cow.reuse-ignores-mapcount");
-        is_only && self.step_shared(FrameState::unshared).is_some()
+        is_only && self.step_shared(FrameState::set_exclusive).is_some()
     }
 
     /// Whether a write has to copy the frame, unless that changes: others map it or have references.
@@ -215,9 +215,9 @@ impl<C: Cpu> FrameMeta<C> {
     /// # Errors
     /// The mapcount would overflow, or the frame is exclusive and has another reference.
     pub(in crate::frame) fn map_again(&self) -> Result<(), NotMappedAgain> {
-        let kept = |shared: FrameState, word| if mutant!("fork.exclusive-kept") { word } else { shared.0 };
-        let share = |word| FrameState(word).shared().map(|shared| kept(shared, word));
-        match self.state.update(AcqRel, Relaxed, share) {
+        let kept = |cleared: FrameState, word| if mutant!("fork.exclusive-kept") { word } else { cleared.0 };
+        let clear = |word| FrameState(word).clear_exclusive().map(|cleared| kept(cleared, word));
+        match self.state.update(AcqRel, Relaxed, clear) {
             Ok(_) => {
                 debug_assert_eq!(self.mapcount(), 1, "one entry maps what is exclusive");
                 self.mapcount.store(2, Relaxed);

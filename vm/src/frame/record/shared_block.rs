@@ -97,7 +97,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// # Errors
     /// The count would overflow, or the block is exclusive and has another reference.
     pub(in crate::frame) fn map_block_again(&self) -> Result<BlockLeaves, NotMappedAgain> {
-        if self.step_shared(FrameState::shared).is_some() {
+        if self.step_shared(FrameState::clear_exclusive).is_some() {
             debug_assert_eq!(self.mapcount.load(Relaxed), 1, "one leaf maps what is exclusive");
             // A plain store: the lock of its one leaf's table is held.
             self.mapcount.store(WHOLE | 2, Relaxed);
@@ -165,7 +165,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// Acquire: what was read through leaves that are gone was read before the block is written.
     pub(crate) fn try_make_block_exclusive(&self) -> bool {
         let is_only = self.mapcount.load(Acquire) == WHOLE | 1 || mutant!("thp.reuse-ignores-leaves");
-        let done = is_only && self.step_shared(FrameState::unshared).is_some();
+        let done = is_only && self.step_shared(FrameState::set_exclusive).is_some();
         if done {
             // No other thread has a leaf to count, or makes one.
             self.mapcount.store(1, Relaxed);

@@ -269,9 +269,9 @@ impl FrameState {
             Self(self.0 - one)
         })
     }
-    /// Shared from now on: writes need a copy. Refused where there is a reference besides that of the entry:
-    /// its holder may have pinned the frame, or be about to, as it found it *exclusive*.
-    pub fn shared(self) -> Option<Self> {
+    /// Not *exclusive* from now on: writes need a copy. Refused where there is a reference besides that of
+    /// the entry: its holder may have pinned the frame, or be about to, as it found it *exclusive*.
+    pub fn clear_exclusive(self) -> Option<Self> {
         let is_alone = self.has_one_reference() || mutant!("fork.pinned-shared");
         let fits = self.kind() == Kind::User && self.is_exclusive() && is_alone;
         fits.then_some(Self(self.0 & !EXCLUSIVE))
@@ -285,7 +285,7 @@ impl FrameState {
         fits.then_some(Self(self.0 | RESTORES))
     }
     /// Exclusive again, where there is no other reference.
-    pub fn unshared(self) -> Option<Self> {
+    pub fn set_exclusive(self) -> Option<Self> {
         (self.kind() == Kind::User && self.has_one_reference()).then_some(Self(self.0 | EXCLUSIVE))
     }
     /// Written through an entry that is gone. Refused where that was noted before.

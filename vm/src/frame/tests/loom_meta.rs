@@ -77,7 +77,7 @@ fn loom_sharing_and_counting_do_not_lose_each_other() {
             TestCpu::become_cpu(1);
             assert!(other.try_get());
         });
-        let is_shared = meta.share();
+        let is_shared = meta.clear_exclusive();
         walker.join().unwrap();
         assert_eq!((meta.state().refcount(), meta.state().is_exclusive()), (2, !is_shared));
         assert!(!meta.try_make_exclusive());
