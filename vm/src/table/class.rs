@@ -51,7 +51,7 @@ pub enum AtCut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtFork {
     /// One mapping more of the folio; writes copy from now on.
-    Share,
+    Dup,
     /// The same leaf.
     Copy,
     /// Nothing: the child's faults find it.
@@ -101,7 +101,7 @@ impl LeafClass {
     /// In a private mapping that is forked.
     pub(crate) const fn at_fork(self) -> AtFork {
         match self {
-            Self::Anon { .. } => AtFork::Share,
+            Self::Anon { .. } => AtFork::Dup,
             Self::Zero => AtFork::Copy,
             Self::Object { .. } | Self::Pfn => AtFork::Skip,
         }

@@ -69,7 +69,7 @@ impl<M: Machine> PageTable<'_, M> {
     ///
     /// # Errors
     /// Too many trees use it.
-    pub(crate) fn share_huge_zero(&self, zero: ZeroLeaf) -> Result<(), NoHugeZero> {
+    pub(crate) fn dup_huge_zero(&self, zero: ZeroLeaf) -> Result<(), NoHugeZero> {
         zero.as_huge().map_or(Ok(()), |pfn| self.huge_zero.take_page(self.memory, pfn))
     }
 

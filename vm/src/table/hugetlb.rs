@@ -14,7 +14,7 @@
 //! A leaf whose folio is not *exclusive* is one of several, in spaces that forks made of each other:
 //!
 //! ```text
-//!   exclusive ── share ──► shared ── allow_store ────────► exclusive        the others are gone
+//!   exclusive ── dup ────► shared ── allow_store ────────► exclusive        the others are gone
 //!                             ├───── replace_leaf ───────► a leaf of a copy
 //!                             └───── replace_by_marker ──► HugetlbTaken     its owner takes it back
 //! ```

@@ -1,9 +1,9 @@
-//! Edits of one leaf, of any level: install, share, own, replace.
+//! Edits of one leaf, of any level: install, dup, own, replace.
 //!
 //! | edit | for | order 0 |
 //! |---|---|---|
 //! | [`install`](LockedTable::install) | faults, copies, forks | the level is a constant |
-//! | [`share`](LockedTable::share) | fork: one mapping more | the same |
+//! | [`dup`](LockedTable::dup) | fork: one mapping more | the same |
 //! | [`allow_store`](LockedTable::allow_store) | a store: in place, or not at all | one look |
 //! | [`replace_leaf`](LockedTable::replace_leaf) | copy on write, zeros to memory | break before make |
 //! | [`replace_by_marker`](LockedTable::replace_by_marker) | a page that is taken away | the same |
@@ -20,7 +20,7 @@ use core::mem::ManuallyDrop;
 
 /// One mapping more of what a leaf maps, for a leaf of another space.
 #[derive(Debug)]
-pub(crate) struct Share<'m, M: Machine, S: FolioSize> {
+pub(crate) struct DupLeaf<'m, M: Machine, S: FolioSize> {
     /// The mapping.
     pub mapped: Mapped<'m, M, S>,
     /// The word of the leaf, without the right to write.
@@ -122,11 +122,11 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// [`NotMappedAgain::Referenced`]: it is exclusive, and there is a reference, perhaps a pin. Nothing
     /// has changed but that it may not be *exclusive* any more.
     #[inline(always)]
-    pub(crate) fn share<S: FolioSize>(
+    pub(crate) fn dup<S: FolioSize>(
         &mut self,
         slot: usize,
         size: S,
-    ) -> Result<Option<Share<'t, M, S>>, NotMappedAgain> {
+    ) -> Result<Option<DupLeaf<'t, M, S>>, NotMappedAgain> {
         let (Some(level), true) = (size.level(), size.level() == Some(self.level())) else { return Ok(None) };
         let seen = self.table.word(slot).load(Relaxed);
         let Entry::Leaf(leaf) = M::Format::decode(seen, level) else { return Ok(None) };
@@ -141,13 +141,13 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         // The bits as they were when the right to write went: the hardware sets no *dirty* after that.
         let last = if was_writable { self.write_protect(slot) } else { seen };
         let word = M::Format::write_protected(last, level);
-        Ok(Some(Share { mapped, word, was_writable }))
+        Ok(Some(DupLeaf { mapped, word, was_writable }))
     }
 
     /// Maps the folio in an absent slot by the word of an entry that maps it already.
-    pub(crate) fn install_share<S: FolioSize>(&mut self, slot: usize, share: Share<'_, M, S>) {
-        let Entry::Leaf(leaf) = M::Format::decode(share.word, self.level()) else { return };
-        self.install(slot, share.mapped, LeafBits::of(leaf));
+    pub(crate) fn install_dup<S: FolioSize>(&mut self, slot: usize, dup: DupLeaf<'_, M, S>) {
+        let Entry::Leaf(leaf) = M::Format::decode(dup.word, self.level()) else { return };
+        self.install(slot, dup.mapped, LeafBits::of(leaf));
     }
 
     /// Takes the right to write from the leaf in `slot`, which the holder of the lock has seen there. Returns

@@ -6,7 +6,7 @@
 //! | `locked` | a table page whose lock is held: the edits of entries |
 //! | `adjust` | leaves whose bits change in place |
 //! | `pin` | pins of what entries map, under the table's lock and without |
-//! | `leaf` | one leaf of any size: install, share, own, replace |
+//! | `leaf` | one leaf of any size: install, dup, own, replace |
 //! | `content`, `class` | what a leaf is given; what it maps, and what that decides |
 //! | `unhook` | clearing leaves, at once or in two passes |
 //! | `unlinked` | a table that is filled before a walk reaches it |
@@ -85,7 +85,7 @@ pub(crate) use given::check_frames;
 pub(crate) use given_leaves::install_given;
 pub(crate) use huge_zero::HugeZeroKind;
 pub(crate) use hugetlb::mark_reserved;
-pub(crate) use leaf::{OldLeaf, Reuse, Share};
+pub(crate) use leaf::{DupLeaf, OldLeaf, Reuse};
 pub use leaf_bits::LeafBits;
 pub use locked::LockedTable;
 pub use mapper::{MapError, Mapper};

@@ -3,7 +3,7 @@
 //! ```text
 //!   alone: the child gets the mappings ─► let readers in ─► sweep, table by table ─► flush, once
 //!                                                │
-//!                 child's table, unlinked  ◄── lock the parent's table: cursor, share each leaf, unlock
+//!                 child's table, unlinked  ◄── lock the parent's table: cursor, dup each leaf, unlock
 //!                 linked when the sweep leaves its region
 //! ```
 //!
@@ -213,7 +213,7 @@ impl<'a, 'v, M: Machine> Fork<'a, '_, 'v, M> {
                 let first = region_of(part.start);
                 let (_, leaves) =
                     open.get_or_insert_with(|| (first, UnlinkedTable::new(spare.take().expect("prepared"))));
-                share_leaves(table, part, leaves, gather, copied)
+                dup_leaves(table, part, leaves, gather, copied)
             });
             let Some((end, shared)) = swept else {
                 // A huge leaf is there: perhaps one that was put into a table of the space by hand.
@@ -265,7 +265,7 @@ fn region_of(page: Vpn) -> Vpn {
 /// Shares the leaves of a part of one table, under its lock; those that are pinned are added to the span
 /// `copied`. Returns the number of frames that the child has then or gets.
 #[inline(never)]
-fn share_leaves<M: Machine>(
+fn dup_leaves<M: Machine>(
     table: &mut LockedTable<'_, M>,
     part: VpnRange,
     leaves: &mut UnlinkedTable<'_, M>,
@@ -280,14 +280,14 @@ fn share_leaves<M: Machine>(
     while let Some(slot) = table.first_used(slots.clone()) {
         slots.start = slot + 1;
         table.prefetch_after(slot);
-        let (was_writable, is_pinned) = match table.share(slot, Base) {
-            Ok(Some(share)) => {
-                let was_writable = share.was_writable;
-                leaves.install_word(slot, share);
+        let (was_writable, is_pinned) = match table.dup(slot, Base) {
+            Ok(Some(dup)) => {
+                let was_writable = dup.was_writable;
+                leaves.install_word(slot, dup);
                 (was_writable, false)
             }
             Ok(None) => {
-                share_unowned(table, slot, leaves);
+                dup_unowned(table, slot, leaves);
                 continue;
             }
             Err(NotMappedAgain::OfObject) => continue,
@@ -315,9 +315,9 @@ fn share_leaves<M: Machine>(
     result.map(|()| frames)
 }
 
-/// As [`share_leaves`], of a slot that holds a marker, or a leaf that owns nothing.
+/// As [`dup_leaves`], of a slot that holds a marker, or a leaf that owns nothing.
 #[inline(always)]
-fn share_unowned<M: Machine>(table: &LockedTable<'_, M>, slot: usize, leaves: &mut UnlinkedTable<'_, M>) {
+fn dup_unowned<M: Machine>(table: &LockedTable<'_, M>, slot: usize, leaves: &mut UnlinkedTable<'_, M>) {
     match (table.leaf(slot), table.marker(slot)) {
         (Some((leaf, class)), _) if class.is_zeros() => {
             leaves.install(slot, ZeroLeaf::BASE, LeafBits::of(leaf));

@@ -17,7 +17,7 @@ use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::retry::PageRetry;
 use crate::space::{Counter, Error};
 use crate::sync::{NoProgress, Progress};
-use crate::table::{AtFork, AtPin, LeafBits, LeafClass, LockedTable, Share, SlotMarker, ZeroLeaf};
+use crate::table::{AtFork, AtPin, DupLeaf, LeafBits, LeafClass, LockedTable, SlotMarker, ZeroLeaf};
 use crate::table::{OnFork, walk};
 use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::pages_of;
@@ -33,7 +33,7 @@ enum ChildEntry<'m, M: Machine> {
     /// Zeros.
     Zero(ZeroLeaf, LeafBits),
     /// A mapping of the same folio.
-    Share(Share<'m, M, Order>, LeafClass),
+    Dup(DupLeaf<'m, M, Order>, LeafClass),
     /// A copy, once the fork has flushed; and whether the parent's leaf allowed stores.
     Copied { was_writable: bool },
 }
@@ -42,7 +42,7 @@ impl<M: Machine> ChildEntry<'_, M> {
     /// Whether the parent's leaf allowed stores.
     fn was_writable(&self) -> bool {
         match self {
-            Self::Share(share, _) => share.was_writable,
+            Self::Dup(dup, _) => dup.was_writable,
             Self::Copied { was_writable } => *was_writable,
             _ => false,
         }
@@ -74,8 +74,8 @@ fn dup_entry<'t, M: Machine>(
         }
         AtFork::Skip => Ok(Some(ChildEntry::Skipped)),
         AtFork::Copy => Ok(Some(ChildEntry::Zero(ZeroLeaf::of(leaf, table.level()), LeafBits::of(leaf)))),
-        AtFork::Share => match table.share(slot, size.order()) {
-            Ok(Some(share)) => Ok(Some(ChildEntry::Share(share, class))),
+        AtFork::Dup => match table.dup(slot, size.order()) {
+            Ok(Some(dup)) => Ok(Some(ChildEntry::Dup(dup, class))),
             // Pinned, perhaps.
             Ok(None) | Err(NotMappedAgain::Referenced) if class.at_pin() == AtPin::InPart => {
                 Ok(Some(ChildEntry::Copied { was_writable: table.take_write(slot) }))
@@ -102,9 +102,9 @@ impl<M: Machine> Fork<'_, '_, '_, M> {
         if !range.covers(pages) {
             return Ok(None);
         }
-        let dup =
-            DupLeaf { mappings: &self.parent.mappings, entries: &self.parent.entries, cursor: self.cursor };
-        let Some(child_entry) = dup.run(pages, leaf.level())? else { return Ok(None) };
+        let duplicate =
+            DupEntry { mappings: &self.parent.mappings, entries: &self.parent.entries, cursor: self.cursor };
+        let Some(child_entry) = duplicate.run(pages, leaf.level())? else { return Ok(None) };
         // A sweep goes on from an empty entry as far as there is nothing.
         if matches!(child_entry, ChildEntry::Nothing) && size == PageSize::Base {
             return Ok(None);
@@ -122,13 +122,13 @@ impl<M: Machine> Fork<'_, '_, '_, M> {
 }
 
 /// Taking from an entry of the parent what the child gets.
-struct DupLeaf<'a, 'v, M: Machine> {
+struct DupEntry<'a, 'v, M: Machine> {
     mappings: &'a Mappings<'v, M>,
     entries: &'a Entries<'v, M>,
     cursor: &'a ForkUnderWay<'a, M::Cpu>,
 }
 
-impl<'a, M: Machine> DupLeaf<'a, '_, M> {
+impl<'a, M: Machine> DupEntry<'a, '_, M> {
     /// Takes from the entry of `pages`, of a table of `level`, what the child gets, and passes it with the
     /// cursor, under one lock of the table. `None` where base pages are to be shared.
     ///
@@ -181,14 +181,14 @@ impl<M: Machine> Entries<'_, M> {
                 fill(&mut |above, slot| above.mark_absent(slot, SlotMarker::Busy)).map(|()| 0)
             }
             ChildEntry::Zero(zero, bits) => {
-                self.table.share_huge_zero(zero).map_err(|_| Error::NoMemory)?;
+                self.table.dup_huge_zero(zero).map_err(|_| Error::NoMemory)?;
                 fill(&mut |above, slot| above.install(slot, zero, bits)).map(|()| 0)
             }
-            ChildEntry::Share(share, class) => {
+            ChildEntry::Dup(dup, class) => {
                 self.note_huge_leaves();
-                let mut share = Some(share);
+                let mut dup = Some(dup);
                 fill(&mut |above, slot| {
-                    share.take().into_iter().for_each(|share| above.install_share(slot, share));
+                    dup.take().into_iter().for_each(|dup| above.install_dup(slot, dup));
                 })?;
                 if let Some(counter) = Counter::of_leaves(class, size.order()) {
                     self.vm.count(counter);

@@ -193,14 +193,14 @@ fn no_call_makes_a_pinned_frame_shared() {
         let limit = Limit::new(10);
         map(&space, 0, 1);
         let pins = pin(&space, page(0), 1, Access::Read, &limit).unwrap();
-        let share = || {
+        let dup = || {
             let reading = space.vm().read();
             let found = walk(space.inspect().page_table(), page(0).vpn(), Level::Pte, &reading);
-            found.table.lock().unwrap().share(found.slot, Base).is_ok_and(|share| share.is_some())
+            found.table.lock().unwrap().dup(found.slot, Base).is_ok_and(|dup| dup.is_some())
         };
-        assert!(!share());
+        assert!(!dup());
         drop(pins);
-        assert!(share());
+        assert!(dup());
     });
 }
 

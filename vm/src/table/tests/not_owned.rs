@@ -40,7 +40,7 @@ fn a_leaf_of_a_frame_that_was_given_to_be_read_counts_no_mapping_and_gets_no_rig
         let reading = tree.rcu.unwrap().read();
         let found = walk(tree, page, Level::Pte, &reading);
         let mut table = found.table.lock().unwrap();
-        assert!(table.share(found.slot, Base).unwrap().is_none());
+        assert!(table.dup(found.slot, Base).unwrap().is_none());
         let meta = memory.meta(kept.pfn()).unwrap();
         assert_eq!((meta.mapcount(), meta.state().refcount(), meta.state().is_exclusive()), (0, 1, true));
 
@@ -73,7 +73,7 @@ fn the_platforms_leaf_is_left_alone<F: Format>() {
             root.set_lazyfree(slot, true);
             assert!(!root.is_discardable(slot) && !root.try_make_exclusive(slot));
             let order = F::ROOT.leaf_size().map_or(Order::BASE, PageSize::order);
-            assert!(root.share(slot, order).unwrap().is_none());
+            assert!(root.dup(slot, order).unwrap().is_none());
             let table = memory.alloc_table(Priority::Normal).unwrap();
             assert!(root.split_leaf(slot, table, || panic!("a flush for the platform's slot")).is_err());
             assert_eq!(root.entry(slot), Entry::Leaf(leaf));

@@ -2,7 +2,7 @@
 //! the two steps a store has to split the leaf, to copy a page, and to reach a second page, and it yields
 //! twice meanwhile, after which a model runs the fork to its end.
 
-use super::{ChildEntry, DupLeaf};
+use super::{ChildEntry, DupEntry};
 use crate::machine::testing::TestMachine;
 use crate::space::tests::world::{PAGE, boot_map, space_of};
 use crate::space::{Fault, MapRequest, Place, Vm, VmOptions};
@@ -25,10 +25,10 @@ fn pages_behind_a_fork_that_passes_what_this_installs(access: Access) {
     let pages: VpnRange = pages_of(Order::HUGE, BASE);
     let fork = space.entries.fork.begin();
     assert!(!space.entries.fork.is_behind(BASE), "nothing was child_entry");
-    let dup = DupLeaf { mappings: &space.mappings, entries: &space.entries, cursor: &fork };
-    let child_entry = dup.run(pages, Level::Pmd).unwrap();
+    let duplicate = DupEntry { mappings: &space.mappings, entries: &space.entries, cursor: &fork };
+    let child_entry = duplicate.run(pages, Level::Pmd).unwrap();
     let is_zero_page = matches!(child_entry, Some(ChildEntry::Zero(..)));
-    assert!(is_zero_page || matches!(child_entry, Some(ChildEntry::Share(..))), "no huge leaf is there");
+    assert!(is_zero_page || matches!(child_entry, Some(ChildEntry::Dup(..))), "no huge leaf is there");
     assert_eq!(is_zero_page, access == Access::Read);
     assert!(space.entries.fork.is_behind(Vpn(pages.end.0 - 1)), "the last page was child_entry");
     assert!(!space.entries.fork.is_behind(pages.end), "the page after them was not");
