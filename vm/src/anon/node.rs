@@ -106,7 +106,7 @@ impl<C: Cpu> AnonNode<C> {
     }
 }
 
-/// All nodes of a system. A node takes 64 bytes of a pool.
+/// All nodes of a system. A node takes 64 bytes of a slab pool.
 pub(crate) struct AnonNodes<'m, M: Machine> {
     registry: Registry<'m, AnonNode<M::Cpu>, M>,
     numbers: CacheAligned<Numbers<M::Cpu>>,

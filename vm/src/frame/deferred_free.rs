@@ -1,12 +1,13 @@
-//! Memory that waits for readers: retired tables and pool objects, freed after a grace period.
+//! Memory that waits for readers: retired tables and slab objects, freed after a grace period.
 
-use super::{BoundPool, Init, Memory};
+use super::{BoundSlabPool, Init, Memory};
 use crate::machine::Machine;
 use crate::sync::{DeferredFree, Rcu, RcuHead, UniqueId};
 use crate::units::{PAGE_SIZE, Pfn};
 use core::ptr::NonNull;
 
-/// The tags of a retired table, by the contents of its words; a pool's tag is its address, which is neither.
+/// The tags of a retired table, by the contents of its words; a slab pool's tag is its address, which is
+/// neither.
 const TABLE: usize = 0;
 const ZEROED_TABLE: usize = 1;
 
@@ -38,7 +39,7 @@ impl<M: Machine> Memory<'_, M> {
     }
 }
 
-// SAFETY: (1) a memory keeps its id, and no other has it. (2) Tables are records of its frames and pool
+// SAFETY: (1) a memory keeps its id, and no other has it. (2) Tables are records of its frames and slab
 // objects lie in its frames, which are valid as long as the machine, which the memory borrows.
 unsafe impl<M: Machine> DeferredFree for Memory<'_, M> {
     fn id(&self) -> UniqueId {
@@ -56,7 +57,7 @@ unsafe impl<M: Machine> DeferredFree for Memory<'_, M> {
             return;
         }
         // SAFETY: the object was retired for this memory, and is not used any more; all tags but those of
-        // tables are those of pools.
-        unsafe { BoundPool::free_deferred(self, tag, object) };
+        // tables are those of slab pools.
+        unsafe { BoundSlabPool::free_deferred(self, tag, object) };
     }
 }

@@ -34,9 +34,9 @@ pub struct Memory<'m, M: Machine> {
     pub(super) mishap: Mishap<M::Cpu>,
     /// Relaxed: a count of errors.
     pub(super) refused: AtomicU64<M::Cpu>,
-    /// The tag of the [`Pool`](super::Pool) that was made last; 0 for none. Written with release, read with
-    /// acquire; each pool names the one before it.
-    pub(super) pools: AtomicUsize<M::Cpu>,
+    /// The tag of the [`SlabPool`](super::SlabPool) that was made last; 0 for none. Written with release,
+    /// read with acquire; each pool names the one before it.
+    pub(super) slab_pools: AtomicUsize<M::Cpu>,
     zero: Pfn,
     /// The reserved pool of huge pages.
     pub(super) huge_pools: HugePools<M::Cpu>,
@@ -84,7 +84,7 @@ impl<'m, M: Machine> Memory<'m, M> {
             drain,
             mishap,
             refused,
-            pools: AtomicUsize::new(0),
+            slab_pools: AtomicUsize::new(0),
             zero: Pfn(0),
             huge_pools: HugePools::new(),
             huge_zero_options: AtomicU64::new(0),
@@ -113,7 +113,7 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.machine
     }
 
-    /// Which memory this is: pools and garbage of one memory are not used with another.
+    /// Which memory this is: slab pools and garbage of one memory are not used with another.
     #[inline(always)]
     pub fn id(&self) -> UniqueId {
         self.id
@@ -182,7 +182,7 @@ impl<'m, M: Machine> Memory<'m, M> {
     }
 
     /// As [`plan_mishap`](Self::plan_mishap), and every allocation of frames after it fails too, until that
-    /// is cancelled. Free objects of a pool can still be allocated.
+    /// is cancelled. Free objects of a slab pool can still be allocated.
     pub fn plan_mishaps_from(&self, nth: u64) {
         self.mishap.plan(nth, u64::MAX);
     }

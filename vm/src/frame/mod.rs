@@ -1,4 +1,4 @@
-//! Floor 4: physical frames: their records, allocation and freeing, and pools of small objects.
+//! Floor 4: physical frames: their records, allocation and freeing, and slab pools of small objects.
 //!
 //! ```text
 //!   firmware          BootMap ── boot memory: records, caches ──┐
@@ -11,7 +11,7 @@
 //!                  CpuCache × CPUs            │ │
 //!                    ▲ │ one frame            │ │
 //!                    │ ▼                      │ ▼
-//!     Memory:  alloc_frame, drop of Frame   alloc, drop of Folio   alloc_table, Pool<T>
+//!     Memory:  alloc_frame, drop of Frame   alloc, drop of Folio   alloc_table, SlabPool<T>
 //! ```
 //!
 //! | here | holds |
@@ -22,8 +22,8 @@
 //! | `record` | the record of a frame, its state word, the table of all records, folios |
 //! | `zone` | free blocks of a node, watermarks, the order in which zones are asked |
 //! | `percpu` | each CPU's cache of single frames |
-//! | `slab` | object pools |
-//! | `registry`, `held` | pool objects that are reached by a number; those that are held |
+//! | `slab` | slab pools |
+//! | `registry`, `held` | slab objects that are reached by a number; those that are held |
 //! | `parts` | zeroing and copying of large blocks, with helpers |
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
 //! | `huge_pool` | huge pages that are kept back from the zones: the reserved pool |
@@ -111,7 +111,7 @@ pub use record::{AnonKey, AnonNodeId, FrameMeta, FrameState, Kind, RecordExtent}
 pub(crate) use record::{NotMappedAgain, SLOTS_PER_PART, Words};
 pub(crate) use registry::Registry;
 pub use request::{AllocRequest, FramePlacement, Priority};
-pub use slab::{BoundPool, Pool};
+pub use slab::{BoundSlabPool, SlabPool};
 pub use stats::Stats;
 pub use zone::{Watermark, Zone};
 

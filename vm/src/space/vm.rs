@@ -206,7 +206,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     }
 
     fn give_caches_back(&self) {
-        self.memory.shrink_pools();
+        self.memory.shrink_slab_pools();
         self.memory.drain();
     }
 

@@ -26,8 +26,8 @@ pub const fn table(level: Level) -> Rank {
 pub const GATHER: Rank = Rank(24);
 /// The right to revoke other CPUs' caches.
 pub const DRAIN: Rank = Rank(26);
-/// An object pool's shared list of slabs.
-pub const POOL: Rank = Rank(28);
+/// A slab pool's shared list of slabs.
+pub const SLAB: Rank = Rank(28);
 /// What the reserved pool of huge pages has, of one size.
 pub const HUGE_POOL: Rank = Rank(30);
 /// The right to take frames of several regions of a zone as one.

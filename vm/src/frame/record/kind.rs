@@ -14,7 +14,7 @@ pub enum Kind {
     Taken = 3,
     /// A table page.
     Table = 4,
-    /// Divided into objects by a pool.
+    /// Divided into objects by a slab pool.
     Slab = 5,
     /// Anonymous user memory.
     User = 6,

@@ -362,12 +362,12 @@ impl<C: Cpu> FrameMeta<C> {
         self.link[1].store(next.map_or(0, |pfn| pfn.0 + 1), Relaxed);
     }
 
-    /// The free objects of a slab; see `slab`. The caller holds the pool's lock.
+    /// The free objects of a slab; see `slab`. The caller holds the slab pool's lock.
     pub(in crate::frame) fn slab_word(&self) -> u32 {
         self.word.load(Relaxed)
     }
 
-    /// Notes the free objects of a slab. The caller holds the pool's lock.
+    /// Notes the free objects of a slab. The caller holds the slab pool's lock.
     pub(in crate::frame) fn set_slab_word(&self, word: u32) {
         self.word.store(word, Relaxed);
     }

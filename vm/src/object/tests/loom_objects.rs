@@ -85,7 +85,7 @@ fn explore(before: fn(&World), parts: [fn(&World) -> bool; 2]) -> [usize; 2] {
                 TestCpu::become_cpu(1);
                 world.rcu.wait(machine, &world.memory);
                 TestCpu::become_cpu(0);
-                world.memory.shrink_pools();
+                world.memory.shrink_slab_pools();
                 assert_eq!(world.memory.check().unwrap().allocated, allocated);
                 let kinds = machine.frames().start.0..machine.frames().end.0;
                 let mut kinds = kinds.filter_map(|pfn| Some(world.memory.meta(Pfn(pfn))?.state().kind()));

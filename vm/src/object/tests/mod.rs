@@ -27,7 +27,7 @@ fn with_object(pages: u64, test: impl FnOnce(&Objects<'_, TestMachine>, &TestMem
     objects.unmapped(&memory, &rcu, NUMBER, pages);
     assert!(objects.get(NUMBER, &rcu.read()).is_none(), "a dead object has no number");
     rcu.wait(&machine, &memory);
-    memory.shrink_pools();
+    memory.shrink_slab_pools();
     assert_eq!(memory.check().unwrap().allocated, before);
 }
 
