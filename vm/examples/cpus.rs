@@ -14,7 +14,7 @@ use interleaf::space::{
     AddressSpace, Counter, Error, Fault, FaultError, Layout, MapBacking, MapRequest, MemlockLimit, Path,
     Sharing, Vm, VmOptions,
 };
-use interleaf::table::GivenFrames;
+use interleaf::table::PfnMapFrames;
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PageSize, Pfn, PfnRange, Rights, VirtAddr};
 use interleaf::vma::{HugePolicy, VmaFlags};
@@ -189,14 +189,14 @@ fn frames_of_a_device(machine: &TwoCpus, vm: &Vm<'_, TwoCpus>) {
     let first = machine.kept_back().start;
     let frames = PfnRange::new(first, first.add(PageSize::Huge.pages()));
     // SAFETY: memory that the platform keeps back and no Rust code uses: programs may read it as they like.
-    let given = unsafe { GivenFrames::new(frames, Rights::READ | Rights::USER, CacheType::WriteBack) };
+    let pfnmap = unsafe { PfnMapFrames::new(frames, Rights::READ | Rights::USER, CacheType::WriteBack) };
     let to_write = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(2 * MIB) };
     let refused =
-        space.map(&to_write.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Huge }));
+        space.map(&to_write.backed_by(MapBacking::Pfn { frames: &pfnmap, first, largest: PageSize::Huge }));
     assert_eq!(refused, Err(Error::Access));
     let to_read = MapRequest { flags: VmaFlags::READ, ..to_write };
     let base = space
-        .map(&to_read.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Huge }))
+        .map(&to_read.backed_by(MapBacking::Pfn { frames: &pfnmap, first, largest: PageSize::Huge }))
         .expect("room");
     in_space(&space, || {
         assert_eq!(load(machine, &space, base), Ok(0));

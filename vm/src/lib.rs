@@ -97,7 +97,7 @@ pub mod work;
 pub use frame::{AllocRequest, BootMap, Memory};
 pub use machine::{Context, Cpu, Machine};
 pub use space::{AddressSpace, Fault, FaultError, Layout, MapRequest, Outcome, Path, Vm};
-pub use table::{GivenFrames, Mapper};
+pub use table::{Mapper, PfnMapFrames};
 pub use work::{Job, WorkerPool};
 
 /// The fault entries of the porting guide, compiled with the documentation's.

@@ -54,7 +54,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// Where the first page is such: [`Error::Fault`] where it is not mapped, not to be loaded from, or
-    /// memory that was [given](super::MapBacking::Pfn); [`Error::NoMemory`].
+    /// [PFN-mapped](super::MapBacking::Pfn) memory; [`Error::NoMemory`].
     pub fn copy_from(&self, addr: VirtAddr, to: &mut [u8]) -> Result<usize, Error> {
         self.copies().load(addr, to)
     }

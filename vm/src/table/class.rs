@@ -129,7 +129,7 @@ impl LeafClass {
         matches!(self, Self::Anon { hugetlb: true })
     }
 
-    /// Whether it is the space's own: no object's, and no frames that were given.
+    /// Whether it is the space's own: no object's, and no PFN-mapped frames.
     pub(crate) const fn is_own(self) -> bool {
         matches!(self, Self::Zero | Self::Anon { .. })
     }

@@ -20,7 +20,7 @@
 //! ```
 
 use super::class::LeafClass;
-use super::given_leaves::table_at;
+use super::pfnmap_leaves::table_at;
 use super::{LockedTable, MapError, PageTable, SlotMarker, SlotRun};
 use crate::frame::{HugeReserve, TableFrame, Unhooked};
 use crate::machine::{Entry, Leaf, Machine};

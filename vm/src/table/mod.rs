@@ -24,8 +24,8 @@
 //! | `translate`, `find_frame` | what a page leads to, and which page leads to a frame |
 //! | `read_here` | a word that the running program could load, read in any handler |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
-//! | `given`, `mapper` | frames that are not the library's, and tables alone that map them |
-//! | `given_leaves`, `split` | leaves of all sizes over a range; the table that replaces a huge leaf |
+//! | `pfnmap`, `mapper` | frames that are not the library's, and tables alone that map them |
+//! | `pfnmap_leaves`, `split` | leaves of all sizes over a range; the table that replaces a huge leaf |
 //! | [`format`](mod@format) | the bits of entries of each architecture, as data |
 //!
 //! | user | access |
@@ -48,8 +48,6 @@ mod content;
 mod entries;
 mod find_frame;
 pub mod format;
-mod given;
-mod given_leaves;
 mod huge_zero;
 mod hugetlb;
 mod leaf;
@@ -58,6 +56,8 @@ mod locked;
 mod mapper;
 mod marker;
 mod node;
+mod pfnmap;
+mod pfnmap_leaves;
 mod pin;
 mod read_here;
 mod resident;
@@ -80,9 +80,6 @@ pub(crate) use class::{AtCut, AtFork, AtPin, AtSharedStore, CountedLeaf};
 pub(crate) use collapse::{CollapsedTable, LeafCounts, NotFrozen};
 pub use content::{LeafContent, PfnLeaf, ZeroLeaf};
 pub use find_frame::{FrameSearch, find_frame};
-pub use given::GivenFrames;
-pub(crate) use given::check_frames;
-pub(crate) use given_leaves::install_given;
 pub(crate) use huge_zero::HugeZeroKind;
 pub(crate) use hugetlb::mark_reserved;
 pub(crate) use leaf::{DupLeaf, OldLeaf, Reuse};
@@ -92,6 +89,9 @@ pub use mapper::{MapError, Mapper};
 pub(crate) use marker::{OnFault, OnFork, fault_rule};
 pub use marker::{Poison, SlotMarker, SwapSlot};
 pub use node::Table;
+pub use pfnmap::PfnMapFrames;
+pub(crate) use pfnmap::check_frames;
+pub(crate) use pfnmap_leaves::install_pfn_leaves;
 pub use pin::FastPinRefusal;
 pub use read_here::NotRead;
 pub use resident::Resident;

@@ -53,7 +53,7 @@ pub enum FastPinRefusal {
     NotPresent,
     /// The entry does not allow the access.
     NotAllowed,
-    /// The entry owns no frame: the zero page, and frames that were given, of any size.
+    /// The entry owns no frame: the zero page, and PFN-mapped frames, of any size.
     NotOwned,
     /// A transparent huge page: pins are of base pages, so it is split first.
     Huge,

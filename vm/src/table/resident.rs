@@ -24,12 +24,12 @@ pub struct Resident {
     /// Huge pages of zeros that show the huge zero page.
     pub huge_zero_pages: u64,
     /// Pages of frames that the embedder gave, base pages of leaves of any size.
-    pub given_pages: u64,
+    pub pfn_pages: u64,
 }
 
 impl Resident {
-    /// Resident memory in base pages, as Linux's `VmRSS` counts it: pages of zeros and given frames count
-    /// nothing, and pages that two spaces share count in both.
+    /// Resident memory in base pages, as Linux's `VmRSS` counts it: pages of zeros and PFN-mapped frames
+    /// count nothing, and pages that two spaces share count in both.
     pub const fn pages(&self) -> u64 {
         self.base_pages + (self.huge_pages + self.shared_huge_pages) * PageSize::Huge.pages()
     }
@@ -59,7 +59,7 @@ pub(crate) fn count_resident<M: Machine>(
                 true => resident.base_pages += level.entry_pages(),
                 false if tree.is_huge_zero(leaf, level) => resident.huge_zero_pages += 1,
                 false if leaf.pfn == tree.memory.zero_frame() => resident.zero_pages += 1,
-                false => resident.given_pages += level.entry_pages(),
+                false => resident.pfn_pages += level.entry_pages(),
             }
         }
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

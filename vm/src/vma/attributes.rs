@@ -14,7 +14,7 @@ pub struct VmaAttributes {
     pub backing: BackingWord,
     /// Page within the backing of the first page. For private anonymous memory the first page number at
     /// which it was mapped; it differs from `range.start` once the mapping was moved with copies in it. For
-    /// frames that were given the first frame.
+    /// PFN-mapped frames the first frame.
     pub offset: u64,
     /// Identity of its private copies.
     pub anon: AnonId,

@@ -35,8 +35,8 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "map-given.refused-left-mapped",
-        wrong: "a refused mapping of given frames leaves those that it has mapped",
-        test: Unit("space::ops::tests::map_given"),
+        wrong: "a refused PFN mapping leaves those that it has mapped",
+        test: Unit("space::ops::tests::map_pfn"),
     },
     Mutation {
         point: "gather.deferral-freed-by-refusal",

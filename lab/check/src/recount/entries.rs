@@ -135,7 +135,7 @@ fn check_leaf<M: Machine>(
     if let Some((_, first)) = vma.pfn_mapping() {
         let due = first.add(page.0 - vma.range.start.0);
         return require(leaf.pfn == due && !leaf.owned(), || {
-            format!("{leaf:?} is not the given frame {due:?}")
+            format!("{leaf:?} is not the PFN-mapped frame {due:?}")
         });
     }
     if leaf.by_table() {

@@ -94,7 +94,7 @@ fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, walked: 
             Seen::Table { pfn, .. } => {
                 shown.tables.insert(pfn);
             }
-            // Frames that were given are not counted.
+            // PFN-mapped frames are not counted.
             Seen::Entry { entry: Entry::Leaf(leaf), .. } if !leaf.owned() => {}
             Seen::Entry { entry: Entry::Leaf(leaf), level, .. } => {
                 for frame in 0..nr_counted(system.vm.memory(), leaf, level) {

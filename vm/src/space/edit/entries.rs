@@ -21,9 +21,9 @@ pub(in crate::space) struct Entries<'v, M: Machine> {
     pub tlb: SpaceTlb<M::Cpu>,
     /// How far a fork has come. On a line of its own: a fork stores it at each table, write faults read it.
     pub fork: CacheAligned<ForkCursor<M::Cpu>>,
-    /// Whether a leaf may be huge, or become so by a fault: given frames were mapped, a mapping may have huge
-    /// pages, or is of the hugetlb pool. Written, once, under a [`RangeGuard`](super::RangeGuard), before
-    /// that can be; read under a guard of any kind.
+    /// Whether a leaf may be huge, or become so by a fault: PFN-mapped frames were mapped, a mapping may have
+    /// huge pages, or is of the hugetlb pool. Written, once, under a [`RangeGuard`](super::RangeGuard),
+    /// before that can be; read under a guard of any kind.
     has_huge_leaves: AtomicU64<M::Cpu>,
 }
 

@@ -175,6 +175,6 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
         }
         let kept = |leaf: Leaf| leaf.dirty && !mutant!("fault.dirty-dropped");
         let now = |leaf| LeafBits { rights, ..LeafBits::of(leaf).used(kept(leaf) || store) };
-        self.table.adjust_as_given(self.slot, |leaf| Some(now(leaf)));
+        self.table.adjust_unbounded(self.slot, |leaf| Some(now(leaf)));
     }
 }

@@ -36,7 +36,7 @@ pub(super) enum Source<'r, M: Machine> {
     Object(&'r Object<M::Cpu>),
     /// The hugetlb pool; with an object, that has the pages.
     Hugetlb(HugetlbBacking, Option<&'r Object<M::Cpu>>),
-    /// Nothing: frames that were given.
+    /// Nothing: PFN-mapped frames.
     Pfn,
 }
 

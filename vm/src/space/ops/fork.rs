@@ -85,7 +85,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
                 self.limits(token).commit(inherited.range.len())?;
             }
             child.mappings.adopt(&child.entries, inherited)?;
-            // Frames that were given are mapped in the child from the start, as they are here.
+            // PFN-mapped frames are mapped in the child from the start, as they are here.
             if inherited.pfn_mapping().is_some() {
                 child.entries.install_leaves(&inherited)?;
             }

@@ -1,6 +1,6 @@
 //! mmap: requests, and mappings of anonymous memory and of objects.
 //!
-//! A request says what it maps ([`MapBacking`]); `map_object`, `map_pool` and `map_given` put
+//! A request says what it maps ([`MapBacking`]); `map_object`, `map_pool` and `map_pfn` put
 //! what is no anonymous memory in place.
 //!
 //! A mapping put into a hole is born live, joined with the neighbours it agrees with. One put over others
@@ -15,7 +15,7 @@ use crate::space::ops::place::Destination;
 use crate::space::ops::populate::Populate;
 use crate::space::ops::unmap::Unmap;
 use crate::space::{AddressSpace, Error, ObjectPages, RangeGuard, RangeToken};
-use crate::table::GivenFrames;
+use crate::table::PfnMapFrames;
 use crate::units::{Access, PageSize, Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::{Backing, VmaAttributes, VmaFlags, VmaState, cut, merge};
 
@@ -70,12 +70,12 @@ pub enum MapBacking<'a> {
     ///
     /// munmap, mprotect, madvise and mbind refuse ranges that cut a huge page.
     Hugetlb(PageSize),
-    /// Frames that were given, by leaves that are there from the start: registers of a device, memory of a
+    /// PFN-mapped frames, by leaves that are there from the start: registers of a device, memory of a
     /// guest. The request is for shared memory. Where it leaves the place open, that is chosen so that leaves
     /// of the largest size fit. A fork maps the frames in the child too. (Linux: `remap_pfn_range`.)
     Pfn {
         /// The frames, and the rights to them.
-        frames: &'a GivenFrames,
+        frames: &'a PfnMapFrames,
         /// The one that the first page maps.
         first: Pfn,
         /// The size of the largest leaf.
@@ -135,8 +135,8 @@ impl MapRequest<'_> {
 impl<M: Machine> AddressSpace<'_, M> {
     /// Maps what the request says (mmap). Returns the first address.
     ///
-    /// Locks the range to write, and not while it populates; also while it installs the leaves of frames that
-    /// were given, and marks the entries of private memory of the reserved pool: some nanoseconds for each.
+    /// Locks the range to write, and not while it populates; also while it installs the leaves of PFN-mapped
+    /// frames, and marks the entries of private memory of the reserved pool: some nanoseconds for each.
     /// As in Linux it is no error if MAP_POPULATE cannot fill every page.
     ///
     /// # Errors
@@ -155,9 +155,9 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// are available, or no memory for tables or an object. With [`Place::Fixed`] the pages are unmapped
     /// first, and stay so then.
     ///
-    /// Of *frames that were given*: [`Error::Invalid`] also where the request is for private memory, or the
-    /// frames are not all given, or not to be encoded; [`Error::Access`] where the request, or what it lets
-    /// mprotect ask for, exceeds the rights that were given; [`Error::NoMemory`] for tables. With
+    /// Of *PFN-mapped frames*: [`Error::Invalid`] also where the request is for private memory, or the
+    /// frames are not all there, or not to be encoded; [`Error::Access`] where the request, or what it lets
+    /// mprotect ask for, exceeds the rights that they allow; [`Error::NoMemory`] for tables. With
     /// [`Place::Fixed`] the pages are unmapped first, and stay so where memory lacks.
     pub fn map(&self, request: &MapRequest<'_>) -> Result<VirtAddr, Error> {
         let map = Map { mappings: &self.mappings, entries: &self.entries };
@@ -176,7 +176,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// The address that [`map`](Self::map) would choose now for memory of base pages: what the size of
-    /// hugetlb pages, or of leaves of given frames, asks of an address is not looked at.
+    /// hugetlb pages, or of leaves of PFN-mapped frames, asks of an address is not looked at.
     ///
     /// # Errors
     /// As [`map`](Self::map), for errors of the address and the length.

@@ -5,7 +5,7 @@
 //! | `map` | mmap: what a request maps; anonymous memory | its range, to write |
 //! | `place` | where a mapping goes | all of the space to write, then what is chosen |
 //! | `map_object` | mmap of an object that a handle keeps | its range, to write |
-//! | `map_given` | mmap of given frames: device memory, guest memory | its range, to write |
+//! | `map_pfn` | mmap of PFN-mapped frames: device memory, guest memory | its range, to write |
 //! | `map_pool` | mmap of the reserved pool: MAP_HUGETLB | its range, to write |
 //! | `unmap` | munmap | its range, to write |
 //! | `protect` | mprotect | its range, to write |
@@ -33,8 +33,8 @@ mod fork_object;
 mod fork_pinned;
 mod madvise;
 mod map;
-mod map_given;
 mod map_object;
+mod map_pfn;
 mod map_pool;
 mod mbind;
 mod mincore;

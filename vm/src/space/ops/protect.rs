@@ -99,7 +99,7 @@ impl<'v, M: Machine> Protect<'_, 'v, M> {
     /// have to do more than set a bit.
     fn set_rights(&self, guard: &PublishedGuard<'_, M>, range: VpnRange, rights: Rights) {
         self.entries.edit_pending(guard, range, |table, slot, page, gather| {
-            if let Some((old, true)) = table.adjust_as_given(slot, |leaf| with_rights(leaf, rights))
+            if let Some((old, true)) = table.adjust_unbounded(slot, |leaf| with_rights(leaf, rights))
                 && !rights.contains(old.rights)
                 && !mutant!("protect.flush-skipped")
             {

@@ -4,7 +4,7 @@ use super::fork::{TestSpace, TestVm, copied_and_reused, counts, frame, leaf, map
 use super::pin::{Limit, Pins, assert_pinned, pfns, pin, slots};
 use super::world::PAGE;
 use crate::space::{Advice, Fault, MapBacking, MapRequest, Place, Sharing};
-use crate::table::testing::given_nowhere;
+use crate::table::testing::pfnmap_nowhere;
 use crate::table::{FastPinRefusal, LeafBits, walk};
 use crate::units::{Access, Level, PageSize, Pfn, PfnRange, Rights, VirtAddr};
 use crate::vma::VmaFlags;
@@ -91,17 +91,17 @@ fn what_has_to_wait_for_a_lock_is_refused_by_name() {
 }
 
 #[test]
-fn frames_that_were_given_are_refused_whatever_the_size_of_their_leaf() {
+fn pfn_mapped_frames_are_refused_whatever_the_size_of_their_leaf() {
     with_space(|_, space| {
         let frames = PfnRange { start: Pfn(1 << 24), end: Pfn((1 << 24) + 1024) };
-        let given = given_nowhere(frames, Rights::all());
+        let pfnmap = pfnmap_nowhere(frames, Rights::all());
         for size in [PageSize::Huge, PageSize::Base] {
             let place = Place::Fixed(VirtAddr(1 << 40));
             let request =
                 MapRequest { place, sharing: Sharing::Shared, ..MapRequest::anonymous(1024 * PAGE) };
             space
                 .map(&request.backed_by(MapBacking::Pfn {
-                    frames: &given,
+                    frames: &pfnmap,
                     first: frames.start,
                     largest: size,
                 }))

@@ -2,7 +2,7 @@
 
 use super::fork::{TestSpace, frame, leaf, load, map, page, store, with_space};
 use crate::space::{Advice, MapBacking, MapRequest, Place, Sharing};
-use crate::table::testing::given_nowhere;
+use crate::table::testing::pfnmap_nowhere;
 use crate::table::{NoTranslation, NoteUse, StaleTranslation};
 use crate::units::{Access, PageSize, Pfn, PfnRange, Rights, VirtAddr, Vpn, VpnRange};
 use crate::vma::VmaFlags;
@@ -54,14 +54,14 @@ fn a_handler_finds_what_an_address_leads_to_and_which_address_leads_to_a_frame()
         (0..4).for_each(|nr| store(&space, page(nr), 7));
         space.protect(page(3), 1 << 12, VmaFlags::empty()).unwrap();
         let first = Pfn(1 << 24);
-        let given = given_nowhere(PfnRange { start: first, end: first.add(HUGE) }, Rights::all());
+        let pfnmap = pfnmap_nowhere(PfnRange { start: first, end: first.add(HUGE) }, Rights::all());
         let request = MapRequest {
             place: Place::Fixed(page(HUGE)),
             sharing: Sharing::Shared,
             ..MapRequest::anonymous(HUGE << 12)
         };
         space
-            .map(&request.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Huge }))
+            .map(&request.backed_by(MapBacking::Pfn { frames: &pfnmap, first, largest: PageSize::Huge }))
             .unwrap();
         let section = vm.read_in_handler();
         let led = |nr: u64| space.walker().translate_in_handler(VirtAddr(page(nr).0 + 12), &section);

@@ -3,7 +3,7 @@
 use super::fork::{TestSpace, TestVm, frame, load, map, page, store, with_space};
 use crate::space::{FrameRecord, MapBacking, MapRequest, Place, Sharing};
 use crate::table::NotRead;
-use crate::table::testing::given_nowhere;
+use crate::table::testing::pfnmap_nowhere;
 use crate::units::{PageSize, Pfn, PfnRange, Rights, VirtAddr};
 use crate::vma::VmaFlags;
 use std::vec::Vec;
@@ -82,14 +82,14 @@ fn a_word_is_read_where_the_program_could_load_it_and_the_cpu_runs_the_space() {
         load(&space, page(4));
         space.protect(page(3), 1 << 12, VmaFlags::empty()).unwrap();
         let first = Pfn(1 << 24);
-        let given = given_nowhere(PfnRange { start: first, end: first.add(1) }, Rights::all());
+        let pfnmap = pfnmap_nowhere(PfnRange { start: first, end: first.add(1) }, Rights::all());
         let request = MapRequest {
             place: Place::Fixed(page(9)),
             sharing: Sharing::Shared,
             ..MapRequest::anonymous(1 << 12)
         };
         space
-            .map(&request.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Base }))
+            .map(&request.backed_by(MapBacking::Pfn { frames: &pfnmap, first, largest: PageSize::Base }))
             .unwrap();
         put(vm, &space, VirtAddr(page(1).0 + 0xff8), 0x0123_4567_89ab_cdef);
         let word = |at: VirtAddr| space.walker().read_word_in_handler(at, &vm.read_in_handler());

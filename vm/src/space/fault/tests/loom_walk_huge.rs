@@ -11,7 +11,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::refill_zeros;
 use crate::sync::testing::run_model;
 use crate::sync::testing::thread;
-use crate::table::testing::given_nowhere;
+use crate::table::testing::pfnmap_nowhere;
 use crate::table::{NoTranslation, NoteUse};
 use crate::units::{Access, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
 use core::cell::Cell;
@@ -51,14 +51,14 @@ fn explore_huge(body: fn(&'static Tests, &'static TestSpace) -> bool) -> [usize;
 }
 
 fn map_leaf(space: &TestSpace) {
-    let given = given_nowhere(PfnRange { start: FIRST, end: FIRST.add(HUGE) }, Rights::all());
+    let pfnmap = pfnmap_nowhere(PfnRange { start: FIRST, end: FIRST.add(HUGE) }, Rights::all());
     let request = MapRequest {
         place: Place::Fixed(START.addr()),
         sharing: Sharing::Shared,
         ..MapRequest::anonymous(HUGE * PAGE)
     };
     space
-        .map(&request.backed_by(MapBacking::Pfn { frames: &given, first: FIRST, largest: PageSize::Huge }))
+        .map(&request.backed_by(MapBacking::Pfn { frames: &pfnmap, first: FIRST, largest: PageSize::Huge }))
         .unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! Tests of the operations.
 
-mod map_given;
+mod map_pfn;
 mod mbind;
 mod parallel;
 mod pin_range;

@@ -7,7 +7,7 @@ use crate::machine::testing::TestMachine;
 use crate::space::edit::Zap;
 use crate::space::ops::parallel::TABLE_PAGES;
 use crate::space::*;
-use crate::table::testing::given_nowhere;
+use crate::table::testing::pfnmap_nowhere;
 use crate::table::walk;
 use crate::units::{Access, Level, PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, VirtAddr, Vpn, VpnRange};
 use crate::vma::HugePolicy;
@@ -205,24 +205,24 @@ fn a_space_of_large_mappings_ends_with_one_flush() {
     });
 }
 
-fn map_given(space: &TestSpace<'_>) {
+fn map_pfn(space: &TestSpace<'_>) {
     let frames = PfnRange { start: Pfn(16 * GIANT), end: Pfn(22 * GIANT) };
     let request = MapRequest {
         place: Place::Fixed(at(8 * GIANT)),
         sharing: Sharing::Shared,
         ..MapRequest::anonymous(6 * GIANT * PAGE)
     };
-    let given = given_nowhere(frames, Rights::all());
+    let pfnmap = pfnmap_nowhere(frames, Rights::all());
     space
         .map(&request.backed_by(MapBacking::Pfn {
-            frames: &given,
+            frames: &pfnmap,
             first: frames.start,
             largest: PageSize::Huge,
         }))
         .unwrap();
 }
 
-fn nr_given(space: &TestSpace<'_>) -> usize {
+fn nr_pfn_pages(space: &TestSpace<'_>) -> usize {
     let leaves = (8 * GIANT..14 * GIANT).step_by(PageSize::Huge.pages() as usize);
     leaves.filter(|&page| entry(space, page) != Entry::Absent).count()
 }
@@ -231,14 +231,14 @@ fn nr_given(space: &TestSpace<'_>) -> usize {
 #[test]
 fn huge_leaves_are_cleared_in_parts_and_those_at_the_ends_are_split() {
     with_helpers(1 << 12, |space| {
-        map_given(space);
+        map_pfn(space);
         let running = space.activate(None);
         let before = flushes(space);
         space.unmap(at(8 * GIANT + 5), (6 * GIANT - 10) * PAGE).unwrap();
         assert_eq!(flushes(space) - before, 3, "two splits, and one for all");
         let has_entry = |page| entry(space, page) != Entry::Absent;
         assert!((8 * GIANT..8 * GIANT + 5).all(has_entry) && (14 * GIANT - 5..14 * GIANT).all(has_entry));
-        assert_eq!(nr_given(space), 1, "the first page is there still");
+        assert_eq!(nr_pfn_pages(space), 1, "the first page is there still");
         drop(running);
     });
 }
@@ -246,8 +246,8 @@ fn huge_leaves_are_cleared_in_parts_and_those_at_the_ends_are_split() {
 #[test]
 fn a_space_of_huge_leaves_ends_with_helpers() {
     with_helpers(1 << 12, |space| {
-        map_given(space);
-        assert_eq!(nr_given(space), 6 * 512);
+        map_pfn(space);
+        assert_eq!(nr_pfn_pages(space), 6 * 512);
     });
 }
 

@@ -1,4 +1,4 @@
-//! Mappings of given frames against a model of pages: leaves of all sizes, cut by every writer.
+//! PFN mappings against a model of pages: leaves of all sizes, cut by every writer.
 
 use crate::machine::testing::{TestCpu, TestMachine};
 use crate::machine::{CacheType, Cpu, Entry, Leaf};
@@ -6,8 +6,8 @@ use crate::space::tests::world::{PAGE, boot_map, space_of};
 use crate::space::{
     AddressSpace, Advice, Counter, Error, Fault, FaultError, MapBacking, MapRequest, Place, Sharing, Vm,
 };
-use crate::table::testing::given_nowhere;
-use crate::table::{GivenFrames, walk};
+use crate::table::testing::pfnmap_nowhere;
+use crate::table::{PfnMapFrames, walk};
 use crate::units::{Access, Level, PageSize, Pfn, PfnRange, Rights, VirtAddr, Vpn};
 use crate::vma::{FlagAdvice, VmaFlags};
 use std::collections::BTreeMap;
@@ -26,8 +26,8 @@ const FIRST: u64 = 16 * GIANT;
 /// A page that is a multiple of all sizes.
 const BASE: u64 = 8 * GIANT;
 
-fn given() -> GivenFrames {
-    given_nowhere(PfnRange { start: Pfn(FIRST), end: Pfn(FIRST + 8 * GIANT) }, Rights::all())
+fn pfnmap() -> PfnMapFrames {
+    pfnmap_nowhere(PfnRange { start: Pfn(FIRST), end: Pfn(FIRST + 8 * GIANT) }, Rights::all())
 }
 
 /// Runs the test with an empty space. Afterwards as many frames are allocated as before.
@@ -47,7 +47,7 @@ fn at(page: u64) -> VirtAddr {
     Vpn(page).addr()
 }
 
-fn leaves_of(frames: &GivenFrames, first: u64, largest: PageSize) -> MapBacking<'_> {
+fn leaves_of(frames: &PfnMapFrames, first: u64, largest: PageSize) -> MapBacking<'_> {
     MapBacking::Pfn { frames, first: Pfn(first), largest }
 }
 
@@ -60,7 +60,7 @@ fn request(page: u64, pages: u64) -> MapRequest<'static> {
 }
 
 fn map(space: &TestSpace<'_>, page: u64, pages: u64, first: u64) {
-    space.map(&request(page, pages).backed_by(leaves_of(&given(), first, PageSize::Giant))).unwrap();
+    space.map(&request(page, pages).backed_by(leaves_of(&pfnmap(), first, PageSize::Giant))).unwrap();
 }
 
 /// The leaf that maps the page, and the pages that it covers.
@@ -104,7 +104,7 @@ fn the_largest_leaves_that_fit_map_the_frames() {
             assert_eq!(space.inspect().resident_frame(Vpn(at)), Some((Pfn(frame), true)));
         }
         space
-            .map(&request(BASE + 4 * GIANT, HUGE).backed_by(leaves_of(&given(), FIRST, PageSize::Base)))
+            .map(&request(BASE + 4 * GIANT, HUGE).backed_by(leaves_of(&pfnmap(), FIRST, PageSize::Base)))
             .unwrap();
         assert_eq!(sizes(&space, BASE + 4 * GIANT, BASE + 4 * GIANT + HUGE).len() as u64, HUGE);
         assert_eq!(vm.totals().get(Counter::TlbFlush), 0, "nothing was mapped before");
@@ -119,13 +119,13 @@ fn a_place_is_chosen_where_huge_leaves_fit() {
             (FIRST + 7, HUGE - 7 + HUGE, PageSize::Giant, HUGE - 7 + 1),
         ] {
             let anywhere = MapRequest { place: Place::Hint(VirtAddr(0)), ..request(0, pages) };
-            let start = space.map(&anywhere.backed_by(leaves_of(&given(), first, largest))).unwrap().vpn().0;
+            let start = space.map(&anywhere.backed_by(leaves_of(&pfnmap(), first, largest))).unwrap().vpn().0;
             assert_eq!(sizes(&space, start, start + pages).len() as u64, leaves);
             assert_eq!(shown(&space, start), Some((first, USER_RW)));
             assert_eq!(space.inspect().vma_at(at(start)).unwrap().range.len(), pages);
         }
         let here = MapRequest { place: Place::Hint(at(BASE)), ..request(0, HUGE) };
-        assert_eq!(space.map(&here.backed_by(leaves_of(&given(), FIRST, PageSize::Huge))), Ok(at(BASE)));
+        assert_eq!(space.map(&here.backed_by(leaves_of(&pfnmap(), FIRST, PageSize::Huge))), Ok(at(BASE)));
     });
 }
 
@@ -154,7 +154,7 @@ fn a_range_that_cuts_leaves_splits_them_and_no_other() {
 #[test]
 fn a_split_keeps_rights_cache_type_and_what_the_hardware_noted() {
     with_space(|_, space| {
-        let device = given().cached_as(CacheType::Device);
+        let device = pfnmap().cached_as(CacheType::Device);
         space.map(&request(BASE, HUGE).backed_by(leaves_of(&device, FIRST, PageSize::Huge))).unwrap();
         let (before, _) = leaf(&space, BASE).unwrap();
         assert!(before.dirty && before.accessed && before.cache == CacheType::Device);
@@ -186,9 +186,9 @@ fn rights_come_back_to_a_huge_leaf_by_a_fault() {
 #[test]
 fn what_linux_refuses_for_frames_of_others_is_refused() {
     with_space(|_, space| {
-        let read_only = given_nowhere(PfnRange { start: Pfn(FIRST), end: Pfn(FIRST + HUGE) }, USER_RO);
-        let refused = |request: &MapRequest<'_>, given: &GivenFrames, first| {
-            space.map(&request.backed_by(leaves_of(given, first, PageSize::Huge))).unwrap_err()
+        let read_only = pfnmap_nowhere(PfnRange { start: Pfn(FIRST), end: Pfn(FIRST + HUGE) }, USER_RO);
+        let refused = |request: &MapRequest<'_>, pfnmap: &PfnMapFrames, first| {
+            space.map(&request.backed_by(leaves_of(pfnmap, first, PageSize::Huge))).unwrap_err()
         };
         assert_eq!(refused(&request(BASE, 1), &read_only, FIRST), Error::Access);
         let reads = MapRequest { flags: VmaFlags::READ, ..request(BASE, HUGE) };
@@ -323,7 +323,7 @@ fn a_lack_of_memory_changes_nothing() {
         ("map", |space| {
             let place = Place::FixedNoReplace(at(BASE + 3 * GIANT));
             let free = MapRequest { place, ..request(0, 5 * HUGE + 9) };
-            space.map(&free.backed_by(leaves_of(&given(), FIRST, PageSize::Huge))).map(drop)
+            space.map(&free.backed_by(leaves_of(&pfnmap(), FIRST, PageSize::Huge))).map(drop)
         }),
         ("map over", |space| {
             space

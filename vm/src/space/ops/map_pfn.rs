@@ -1,5 +1,4 @@
-//! Mapping frames that were given: registers of a device, a guest's memory. (Linux: `remap_pfn_range`,
-//! mappings with `VM_PFNMAP`.)
+//! PFN mappings: registers of a device, a guest's memory. (Linux: `remap_pfn_range`, `VM_PFNMAP`.)
 //!
 //! ```text
 //!   the range, locked to write: choose a place ─► leaves, the largest that fit ─► publish the mapping
@@ -7,7 +6,7 @@
 //!
 //! All entries are there before the mapping is, and as long as it is: no fault ever brings a page. A fault
 //! gives rights back that mprotect took, as for any page. The entries own nothing; what the frames hold is
-//! up to the caller that gave them. As in Linux such a mapping is not merged with others, and MADV_DONTNEED
+//! up to the caller that made them. As in Linux such a mapping is not merged with others, and MADV_DONTNEED
 //! refuses it.
 
 use super::map::Map;
@@ -17,31 +16,31 @@ use crate::machine::Machine;
 use crate::space::edit::entries::Entries;
 use crate::space::edit::{VmaEdit, Zap};
 use crate::space::{Counter, Error, MapRequest, Place, RangeGuard, Sharing};
-use crate::table::{GivenFrames, LeafBits, check_frames, install_given};
+use crate::table::{LeafBits, PfnMapFrames, check_frames, install_pfn_leaves};
 use crate::units::{PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
 use crate::vma::{Backing, PfnBacking, VmaAttributes, VmaFlags, VmaState};
 
 impl<'a, M: Machine> Map<'a, '_, M> {
-    /// Maps frames that were given, from `first` on, by leaves of at most the size `largest`.
+    /// Maps PFN-mapped frames, from `first` on, by leaves of at most the size `largest`.
     #[cold]
     #[inline(never)]
     pub(super) fn pfn(
         &self,
         request: &MapRequest<'_>,
-        given: &GivenFrames,
+        pfnmap: &PfnMapFrames,
         first: Pfn,
         largest: PageSize,
     ) -> Result<VpnRange, Error> {
-        let flags = given_flags(request, given)?;
+        let flags = pfn_flags(request, pfnmap)?;
         // Before anything is unmapped: a request that cannot be met changes nothing.
         let len = request.len_bytes.div_ceil(PAGE_SIZE as u64);
         let frames = PfnRange { start: first, end: Pfn(first.0.saturating_add(len)) };
-        let bits = LeafBits { cache: given.cache(), ..LeafBits::new(flags.rights()) };
+        let bits = LeafBits { cache: pfnmap.cache(), ..LeafBits::new(flags.rights()) };
         for size in [PageSize::Base, largest] {
-            check_frames::<M::Format>(given, frames, size, bits).map_err(|_| Error::Invalid)?;
+            check_frames::<M::Format>(pfnmap, frames, size, bits).map_err(|_| Error::Invalid)?;
         }
-        let (guard, range) = self.place_given(request, first, largest)?;
-        let backing = Backing::Pfn(PfnBacking { cache: given.cache(), largest });
+        let (guard, range) = self.place_pfn(request, first, largest)?;
+        let backing = Backing::Pfn(PfnBacking { cache: pfnmap.cache(), largest });
         let vma = VmaAttributes::backed(range, flags, backing, first.0);
         let Self { mappings, entries } = *self;
         entries.note_huge_leaves();
@@ -58,7 +57,7 @@ impl<'a, M: Machine> Map<'a, '_, M> {
     }
 
     /// Chooses pages and locks them to write; nothing is mapped there.
-    fn place_given(
+    fn place_pfn(
         &self,
         request: &MapRequest<'_>,
         first: Pfn,
@@ -97,7 +96,7 @@ impl<'a, M: Machine> Map<'a, '_, M> {
 }
 
 impl<M: Machine> Entries<'_, M> {
-    /// Fills the pages of a mapping of given frames, which holds no entry yet. What was installed before an
+    /// Fills the pages of a PFN mapping, which holds no entry yet. What was installed before an
     /// error stays.
     ///
     /// # Errors
@@ -109,7 +108,7 @@ impl<M: Machine> Entries<'_, M> {
         let bits = LeafBits { cache, ..LeafBits::new(shown).used(rights.contains(Rights::WRITE)) };
         let mut mapped = VpnRange { start: vma.range.start, end: vma.range.start };
         let vm = self.vm;
-        install_given(&self.table, vma.range, first, (bits, largest), &mut mapped, || {
+        install_pfn_leaves(&self.table, vma.range, first, (bits, largest), &mut mapped, || {
             vm.count(Counter::TableAlloc);
             vm.retry_after_trim(|| vm.memory.alloc_table(Priority::Normal))
         })
@@ -117,17 +116,17 @@ impl<M: Machine> Entries<'_, M> {
     }
 }
 
-/// The flags of the mapping: mprotect may ask for what was given.
-fn given_flags(request: &MapRequest<'_>, given: &GivenFrames) -> Result<VmaFlags, Error> {
+/// The flags of the mapping: mprotect may ask for what the frames allow.
+fn pfn_flags(request: &MapRequest<'_>, pfnmap: &PfnMapFrames) -> Result<VmaFlags, Error> {
     if request.sharing != Sharing::Shared {
         return Err(Error::Invalid);
     }
     let asked = VmaFlags::new_shared(request.flags) | VmaFlags::DONT_DUMP;
-    let may = |flag: VmaFlags, right| if given.rights().contains(right) { VmaFlags::empty() } else { flag };
+    let may = |flag: VmaFlags, right| if pfnmap.rights().contains(right) { VmaFlags::empty() } else { flag };
     let denied = may(VmaFlags::MAY_READ, Rights::READ)
         | may(VmaFlags::MAY_WRITE, Rights::WRITE)
         | may(VmaFlags::MAY_EXECUTE, Rights::EXECUTE);
     let flags = asked - denied;
-    let is_given = given.rights().contains(flags.rights()) && flags.with_access(flags).is_some();
-    if is_given { Ok(flags) } else { Err(Error::Access) }
+    let is_allowed = pfnmap.rights().contains(flags.rights()) && flags.with_access(flags).is_some();
+    if is_allowed { Ok(flags) } else { Err(Error::Access) }
 }

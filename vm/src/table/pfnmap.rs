@@ -1,22 +1,23 @@
-//! Frames that the library does not own, and that page tables may map.
+//! Frames that the library does not own, and that page tables may map: those of PFN mappings. (Linux:
+//! `VM_PFNMAP`.)
 
 use super::{LeafBits, MapError};
 use crate::frame::MAX_PHYS_BITS;
 use crate::machine::{CacheType, Entry, Format, LeafKind};
 use crate::units::{PAGE_SHIFT, PageSize, Pfn, PfnRange, Rights};
 
-/// Frames that were given to be mapped: registers of a device, memory of a guest, memory that is managed
+/// Frames for PFN mappings: registers of a device, memory of a guest, memory that is managed
 /// elsewhere. The library never reads or writes them, has no record of them, and frees nothing of them.
 ///
 /// The maker of the value vouches for the frames; what is done with it is safe.
 #[derive(Debug, PartialEq, Eq)]
-pub struct GivenFrames {
+pub struct PfnMapFrames {
     frames: PfnRange,
     rights: Rights,
     cache: CacheType,
 }
 
-impl GivenFrames {
+impl PfnMapFrames {
     /// The frames, for leaves that allow at most `rights`.
     ///
     /// # Safety
@@ -58,15 +59,15 @@ impl GivenFrames {
     }
 }
 
-/// Checks that the frames were given with the rights of `bits`, and that entries can say so.
+/// Checks that `pfnmap` has the frames and allows the rights of `bits`, and that entries can say so.
 pub(crate) fn check_frames<F: Format>(
-    given: &GivenFrames,
+    pfnmap: &PfnMapFrames,
     frames: PfnRange,
     size: PageSize,
     bits: LeafBits,
 ) -> Result<(), MapError> {
-    if !given.allows(frames, bits.rights) && !mutant!("mapper.more-than-given") {
-        return Err(MapError::NotGiven);
+    if !pfnmap.allows(frames, bits.rights) && !mutant!("mapper.more-than-given") {
+        return Err(MapError::NotAllowed);
     }
     let is_physical = frames.end.0 <= 1 << (MAX_PHYS_BITS - PAGE_SHIFT);
     let survives = |pfn: u64| {

@@ -1,4 +1,4 @@
-//! Mappings of frames that were given: at odd places, of odd sizes, and with rights that they were not given.
+//! PFN mappings: at odd places, of odd sizes, and with rights that their frames do not allow.
 
 use crate::world::Lab;
 use crate::{call, called, odd};
@@ -8,24 +8,24 @@ use interleaf::table::{LeafBits, walk};
 use interleaf::units::{Level, PageSize, Pfn, Rights, VirtAddr};
 use interleaf::vma::VmaFlags;
 
-/// Frames that were given, at odd pages, of odd sizes, and more than there are.
+/// PFN-mapped frames, at odd pages, of odd sizes, and more than there are.
 pub fn run(machine: &Lab, space: &AddressSpace<'_, Lab>) {
     let pages = 3 * 512 + 5;
-    let given = machine.frames_of_no_memory(pages).expect("frame numbers");
-    let first = given.frames().start;
+    let pfnmap = machine.frames_of_no_memory(pages).expect("frame numbers");
+    let first = pfnmap.frames().start;
     let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(pages * 4096) };
     let base = space
-        .map(&request.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Huge }))
+        .map(&request.backed_by(MapBacking::Pfn { frames: &pfnmap, first, largest: PageSize::Huge }))
         .expect("room");
     raise(space, base);
-    for frame in [first, first.add(7), given.frames().end, Pfn(0), Pfn(u64::MAX)] {
+    for frame in [first, first.add(7), pfnmap.frames().end, Pfn(0), Pfn(u64::MAX)] {
         for len_bytes in [0, 4096, pages * 4096, u64::MAX] {
             for addr in odd::virt_addrs().chain([base, VirtAddr(base.0 + 5 * 4096)]) {
                 for place in
                     [Place::Hint(addr), Place::Fixed(addr), Place::FixedNoReplace(addr), Place::Low(addr)]
                 {
                     for largest in [PageSize::Base, PageSize::Huge, PageSize::Giant] {
-                        let backing = MapBacking::Pfn { frames: &given, first: frame, largest };
+                        let backing = MapBacking::Pfn { frames: &pfnmap, first: frame, largest };
                         let request = MapRequest { backing, len_bytes, place, ..request };
                         let _ = call!(AddressSpace::map, space, &request);
                     }
@@ -38,7 +38,7 @@ pub fn run(machine: &Lab, space: &AddressSpace<'_, Lab>) {
     space.unmap(VirtAddr(0x1000), (1 << 47) - 0x3000).expect("all of it");
 }
 
-/// Tries to give a leaf of given frames rights that they were not given with, behind the space's back.
+/// Tries to give a leaf of a PFN mapping rights that its frames do not allow, behind the space's back.
 fn raise(space: &AddressSpace<'_, Lab>, base: VirtAddr) {
     let reading = space.vm().read();
     for page in [base.vpn(), base.vpn().add(3 * 512 + 4)] {
@@ -47,8 +47,8 @@ fn raise(space: &AddressSpace<'_, Lab>, base: VirtAddr) {
         let mut all = LeafBits::new(Rights::all());
         all.cache = CacheType::Device;
         called!(LockedTable::adjust => locked.adjust(found.slot, |_| Some(all)));
-        let Entry::Leaf(leaf) = locked.entry(found.slot) else { panic!("a leaf of given frames") };
-        let is_as_given = !leaf.rights.contains(Rights::EXECUTE) && leaf.cache == CacheType::WriteBack;
-        assert!(is_as_given, "a leaf of given frames was raised to {leaf:?}");
+        let Entry::Leaf(leaf) = locked.entry(found.slot) else { panic!("a leaf of a PFN mapping") };
+        let is_as_mapped = !leaf.rights.contains(Rights::EXECUTE) && leaf.cache == CacheType::WriteBack;
+        assert!(is_as_mapped, "a leaf of a PFN mapping was raised to {leaf:?}");
     }
 }

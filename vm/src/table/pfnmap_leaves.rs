@@ -23,7 +23,7 @@ pub(crate) fn leaf_size_at(pages: VpnRange, first: Pfn, largest: PageSize) -> Pa
 ///
 /// # Errors
 /// [`MapError::NoMemory`], [`MapError::AlreadyMapped`].
-pub(crate) fn install_given<'f, M: Machine + 'f>(
+pub(crate) fn install_pfn_leaves<'f, M: Machine + 'f>(
     tree: &PageTable<'_, M>,
     pages: VpnRange,
     first: Pfn,
