@@ -38,7 +38,7 @@ impl<F: Format> Library<F> {
     pub(super) fn system(&self) -> Vm<'_, SoftMachine<Host, F>> {
         let memory = boot_map(&self.machine).claim(&self.machine).expect("no other system has it");
         let huge = self.setting.huge;
-        let options = VmOptions { huge_pages: huge.policy, huge_sizes: huge.sizes, ..VmOptions::default() };
+        let options = VmOptions { huge_pages: huge.policy, mthp: huge.sizes, ..VmOptions::default() };
         Vm::start(memory, options).expect("the machine has memory")
     }
 

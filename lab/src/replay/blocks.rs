@@ -1,5 +1,5 @@
-//! Pages that come with others: a write fault may install a block of a size between a base page and a huge
-//! page, and the entries of its pages do not say so.
+//! Pages that come with others: a write fault may install an mTHP folio,
+//! and the entries of its pages do not say so.
 
 use super::checker::Checker;
 use super::player::Player;

@@ -47,7 +47,7 @@ pub struct Checker<'a> {
     /// Those of them of which shared memory lost its pages since this was last asked.
     pub(super) removed: Vec<Range<u64>>,
     pub(super) huge: HugeSetting,
-    /// Pages that came with a huge page, or a block of a size between, of which another page faulted.
+    /// Pages that came with a huge page, or an mTHP folio, of which another page faulted.
     pub(super) brought: PageSet,
     /// Regions that Linux may have mapped by huge pages.
     pub(super) regions: Regions,

@@ -24,7 +24,7 @@ pub struct AccessOutcome {
     pub is_zero: bool,
     /// Faults that the access took.
     pub raised: u64,
-    /// Whether a huge page, or a block of a size between, held it before the access.
+    /// Whether a huge page, or an mTHP folio, held it before the access.
     pub is_huge: bool,
 }
 

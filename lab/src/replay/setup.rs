@@ -33,7 +33,7 @@ pub fn machine(frames: u64) -> std::io::Result<ReplayMachine> {
 pub fn vm(machine: &ReplayMachine, huge: HugeSetting) -> Result<Vm<'_, ReplayMachine>, String> {
     let options = VmOptions {
         huge_pages: huge.policy,
-        huge_sizes: huge.sizes(),
+        mthp: huge.sizes(),
         shared_huge_pages: huge.shared,
         zero_page: huge.zero,
         ..VmOptions::default()

@@ -8,7 +8,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Carve, PerCpu, PreemptOff};
 use crate::table::{CountedLeaf, LeafClass};
 use crate::units::Order;
-use crate::vma::HugeSizes;
+use crate::vma::MthpPolicies;
 use core::fmt;
 
 macro_rules! counters {
@@ -153,8 +153,7 @@ counters! {
 }
 
 impl Counter {
-    /// Of the smallest size between a base page and a huge page, and upwards: blocks installed by faults, and
-    /// those that were not free.
+    /// Of the smallest mTHP size, and upwards: folios installed by faults, and those that were not free.
     const OF_SIZES: [[Counter; 2]; 7] = [
         [Counter::AnonFaultAlloc16kB, Counter::AnonFaultFallback16kB],
         [Counter::AnonFaultAlloc32kB, Counter::AnonFaultFallback32kB],
@@ -165,10 +164,9 @@ impl Counter {
         [Counter::AnonFaultAlloc1024kB, Counter::AnonFaultFallback1024kB],
     ];
 
-    /// The counter of blocks of this order that faults have installed; `None` where it is no size between a
-    /// base page and a huge page.
+    /// The counter of folios of this order that faults have installed; `None` where it is no mTHP order.
     pub const fn anon_fault_alloc(order: Order) -> Option<Counter> {
-        match HugeSizes::index(order) {
+        match MthpPolicies::index(order) {
             Some(size) => Some(Self::OF_SIZES[size][0]),
             None => None,
         }
@@ -187,7 +185,7 @@ impl Counter {
     /// The counter of blocks of this order that faults have wanted and not got; `None` as for
     /// [`anon_fault_alloc`](Self::anon_fault_alloc).
     pub const fn anon_fault_fallback(order: Order) -> Option<Counter> {
-        match HugeSizes::index(order) {
+        match MthpPolicies::index(order) {
             Some(size) => Some(Self::OF_SIZES[size][1]),
             None => None,
         }

@@ -23,7 +23,7 @@
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::{Order, Vpn, VpnRange};
-use crate::vma::{HugeSizes, pages_of};
+use crate::vma::{MthpPolicies, pages_of};
 use core::cell::Cell;
 use core::fmt;
 
@@ -63,7 +63,7 @@ pub(super) struct CollapseUnderWay<'a, C: Cpu> {
 
 impl<C: Cpu> ForkCursor<C> {
     /// Of a space that was never forked, whose faults may want blocks of these sizes.
-    pub fn new(sizes: HugeSizes) -> Self {
+    pub fn new(sizes: MthpPolicies) -> Self {
         let cursor = AtomicU64::new(if sizes.is_never() { 0 } else { LATE });
         Self { cursor, collapse: AtomicU64::new(0) }
     }

@@ -12,7 +12,7 @@ use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, 
 use crate::table::{LeafClass, SlotRun};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::{NodeMask, Order, PageSize};
-use crate::vma::{Backing, HugePolicy, HugeSizes, ObjectId, SharedHugePolicy, Vma, ZeroPagePolicy};
+use crate::vma::{Backing, HugePolicy, MthpPolicies, ObjectId, SharedHugePolicy, Vma, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
 
@@ -39,8 +39,8 @@ pub struct Vm<'m, M: Machine> {
     pub(super) huge_policy: HugePolicy,
     /// When shared memory gets them.
     pub(super) shared_huge: SharedHugePolicy,
-    /// When private memory gets blocks of the sizes between a base page and a huge page.
-    pub(super) huge_sizes: HugeSizes,
+    /// When private memory gets mTHP folios.
+    pub(super) mthp: MthpPolicies,
     /// What loads find where a huge page is allowed.
     pub(super) zero_page: ZeroPagePolicy,
     /// Numbers of spaces, of objects, and of the identities of private copies.
@@ -87,7 +87,7 @@ impl<'m, M: Machine> Vm<'m, M> {
             workers: options.workers,
             huge_policy: options.huge_pages,
             shared_huge: options.shared_huge_pages,
-            huge_sizes: options.huge_sizes,
+            mthp: options.mthp,
             zero_page: options.zero_page,
             numbers,
         })

@@ -1,4 +1,4 @@
-//! The points of sizes between a base page and a huge page.
+//! The points of mTHP sizes.
 
 use super::Mutation;
 use super::Test::{Lab, Model, Unit};

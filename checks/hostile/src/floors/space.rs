@@ -17,8 +17,8 @@ use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, Order, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
-    CollapseLimits, FlagAdvice, HugePolicy, HugeSizes, PolicyMode, PolicyRequest, Requester,
-    SharedHugePolicy, SizePolicy, ThpDisable, VmaFlags, ZeroPagePolicy,
+    CollapseLimits, FlagAdvice, HugePolicy, MthpPolicies, MthpPolicy, PolicyMode, PolicyRequest, Requester,
+    SharedHugePolicy, ThpDisable, VmaFlags, ZeroPagePolicy,
 };
 use interleaf::work::WorkerPool;
 use interleaf_lab::machine::host::Host;
@@ -85,7 +85,7 @@ fn vms(machine: &Lab) {
         records: RecordInit::Deferred,
         workers: Some(&workers),
         huge_pages: HugePolicy::Always,
-        huge_sizes: HugeSizes::all(SizePolicy::Always),
+        mthp: MthpPolicies::all(MthpPolicy::Always),
         shared_huge_pages: SharedHugePolicy::Advise,
         zero_page: ZeroPagePolicy::Huge,
         pager: None,
@@ -94,7 +94,7 @@ fn vms(machine: &Lab) {
     assert_eq!(call!(Vm::huge_policy, &vm), Some(options.huge_pages));
     assert_eq!(call!(Vm::shared_huge_policy, &vm), Some(options.shared_huge_pages));
     assert_eq!(call!(Vm::zero_page, &vm), Some(options.zero_page));
-    assert_eq!(call!(Vm::huge_sizes, &vm), Some(options.huge_sizes));
+    assert_eq!(call!(Vm::mthp, &vm), Some(options.mthp));
     call!(Vm::machine, &vm);
     call!(Vm::memory, &vm);
     call!(Vm::shootdown_stats, &vm);
@@ -133,7 +133,7 @@ fn counters() {
         let none: Counters<'_, Host> = Counters::carve(&mut crate::world::Heap, 0).expect("none is enough");
         for order in [0, 1, 2, 8, 9, 255].map(Order) {
             let of_size = call!(Counter::anon_fault_alloc, order).expect("an answer");
-            assert_eq!(of_size.is_some(), HugeSizes::index(order).is_some());
+            assert_eq!(of_size.is_some(), MthpPolicies::index(order).is_some());
             call!(Counter::anon_fault_fallback, order);
         }
         for counter in Counter::ALL {

@@ -9,7 +9,7 @@ use interleaf::vma::{
     AnonId, Backing, BackingWord, FlagAdvice, HugetlbBacking, ObjectId, PfnBacking, Policy, PolicyFlags,
     PolicyMode, PolicyRequest, VmaAttributes, VmaFlags,
 };
-use interleaf::vma::{HugeSizes, OrderSet, SharedHugePolicy, SharedHugeUse, SizePolicy};
+use interleaf::vma::{MthpPolicies, MthpPolicy, OrderSet, SharedHugePolicy, SharedHugeUse};
 use interleaf_lab::machine::host::Host;
 
 /// Calls every function of the floor.
@@ -19,7 +19,7 @@ pub fn run() {
     attributes();
     policies();
     huge_pages();
-    huge_sizes();
+    mthp();
     records();
 }
 
@@ -155,19 +155,19 @@ fn policies() {
     }
 }
 
-fn huge_sizes() {
-    use SizePolicy::*;
-    call!(HugeSizes::orders);
+fn mthp() {
+    use MthpPolicy::*;
+    call!(MthpPolicies::orders);
     for policy in [Never, Madvise, Always, Inherit] {
-        let all = call!(HugeSizes::all, policy).expect("any policy will do");
-        assert_eq!(call!(HugeSizes::is_never, all), Some(policy == Never));
+        let all = call!(MthpPolicies::all, policy).expect("any policy will do");
+        assert_eq!(call!(MthpPolicies::is_never, all), Some(policy == Never));
         for order in [0, 1, 2, 8, 9, 15, 16, 255].map(Order) {
-            let is_between = call!(HugeSizes::index, order).expect("an answer").is_some();
-            let sizes = call!(HugeSizes::with, all, order, Always).expect("any order will do");
-            let set = call!(HugeSizes::policy, sizes, order).expect("an answer");
-            assert_eq!(set, if is_between { Always } else { Never });
+            let is_mthp = call!(MthpPolicies::index, order).expect("an answer").is_some();
+            let sizes = call!(MthpPolicies::with, all, order, Always).expect("any order will do");
+            let set = call!(MthpPolicies::policy, sizes, order).expect("an answer");
+            assert_eq!(set, if is_mthp { Always } else { Never });
             for huge in [HugePolicy::Never, HugePolicy::Madvise, HugePolicy::Always] {
-                call!(SizePolicy::resolve, policy, huge);
+                call!(MthpPolicy::resolve, policy, huge);
                 for one in odd_attributes().step_by(53) {
                     for page in odd::vpns() {
                         let thp_disable = ThpDisable::None;

@@ -12,7 +12,7 @@ use crate::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MapBacking, MapRequest, Place, Sharing};
 use interleaf::units::{Access, PageSize, VirtAddr};
-use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, SharedHugePolicy};
 use interleaf_lab::machine::baton::Report;
 use std::ops::Range;
 
@@ -106,7 +106,7 @@ pub fn run_pool_pair<F: Format>(
     pair: (PoolOperation, PoolOperation),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
-    let policies = (HugePolicy::Never, HugeSizes::NEVER);
+    let policies = (HugePolicy::Never, MthpPolicies::NEVER);
     Scene { pool: POOL, huge: 4, policies, shared: SharedHugePolicy::Never }.play::<F, _>(pair, seeds)
 }
 

@@ -14,7 +14,7 @@ use interleaf::frame::PoolCounts;
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MemlockLimit, Path, Vm, VmOptions};
 use interleaf::units::{CpuId, PageSize};
-use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, SharedHugePolicy};
 use interleaf_lab::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
 use interleaf_lab::machine::soft::boot_map;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
@@ -32,7 +32,7 @@ pub(super) struct Scene {
     /// As many frames as so many huge pages take, beside those of the pool.
     pub huge: u64,
     /// Where faults install huge pages, and blocks of which sizes.
-    pub policies: (HugePolicy, HugeSizes),
+    pub policies: (HugePolicy, MthpPolicies),
     /// Where they give shared memory huge pages.
     pub shared: SharedHugePolicy,
 }
@@ -94,7 +94,7 @@ impl Scene {
         let entered = machine.enter(CpuId(0));
         let options = VmOptions {
             huge_pages: policy,
-            huge_sizes: sizes,
+            mthp: sizes,
             shared_huge_pages: self.shared,
             ..VmOptions::default()
         };

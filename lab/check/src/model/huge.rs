@@ -36,9 +36,9 @@ enum Region {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Regions {
     by_start: BTreeMap<u64, Region>,
-    /// Of pages in tables, those that are parts of huge pages, or of blocks of a size between.
+    /// Of pages in tables, those that are parts of huge pages, or of mTHP folios.
     parts: BTreeMap<u64, u32>,
-    /// The pages of each block of a size between.
+    /// The pages of each mTHP folio.
     block_pages: BTreeMap<u32, u64>,
 }
 
@@ -147,7 +147,7 @@ impl Model {
         true
     }
 
-    /// Notes that the pages are a block of a size between.
+    /// Notes that the pages are an mTHP folio.
     pub(super) fn note_block(&mut self, block: Range<u64>) {
         self.objects.next_block += 1;
         let number = self.objects.next_block;

@@ -1,11 +1,11 @@
-//! Sizes between a base page and a huge page: the first store to a page brings its neighbours with it.
+//! mTHP sizes: the first store to a page brings its neighbours with it.
 //!
 //! The largest size is taken whose pages, aligned, lie in one mapping that may have it, and of which none was
 //! touched. From then on they are pages like any others.
 
 use super::{Contents, Model, Page};
 use crate::calls::PAGE;
-use interleaf::vma::HugeSizes;
+use interleaf::vma::MthpPolicies;
 use std::ops::Range;
 
 impl Model {
@@ -23,7 +23,7 @@ impl Model {
             let start = addr & !(order.bytes() as u64 - 1);
             (huge.sizes.policy(order).resolve(huge.policy), start..start + order.bytes() as u64)
         };
-        let mut blocks = HugeSizes::orders().rev().map(block);
+        let mut blocks = MthpPolicies::orders().rev().map(block);
         let fits = |(policy, range): &(_, Range<u64>)| {
             self.may_be_block(*policy, range) && self.pages.range(range.clone()).next().is_none()
         };

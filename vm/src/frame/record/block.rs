@@ -1,8 +1,8 @@
 //! Records of a block of user memory that huge entries map.
 //!
 //! Only the record of the first frame is written; those of the others stay as they were in the block when
-//! it was free: zero, or *cached*. No entry and no walk leads to them, until the block is split. A block of
-//! a size between is split from the start: no entry maps more than a frame of it. `shared_block` counts the
+//! it was free: zero, or *cached*. No entry and no walk leads to them, until the block is split. An mTHP
+//! folio is split from the start: no entry maps more than a frame of it. `shared_block` counts the
 //! entries.
 
 use super::{AnonKey, FrameMeta, FrameState, Kind};

@@ -34,7 +34,7 @@ impl<'v, M: Machine> Entries<'v, M> {
             vm,
             table,
             tlb: SpaceTlb::new(space),
-            fork: CacheAligned(ForkCursor::new(vm.huge_sizes)),
+            fork: CacheAligned(ForkCursor::new(vm.mthp)),
             has_huge_leaves: AtomicU64::new(may_have_huge_leaves as u64),
         }
     }

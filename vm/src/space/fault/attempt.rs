@@ -90,7 +90,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             Decision::MapFrame | Decision::ReplaceZeroPage => {
                 prepared.set_placement(vma, page);
                 if prepared.lacks_frame() {
-                    if decision == Decision::MapFrame && !vm.huge_sizes.is_never() {
+                    if decision == Decision::MapFrame && !vm.mthp.is_never() {
                         return Err(NotShort::Unusual);
                     }
                     prepared.allocate_frame()?;

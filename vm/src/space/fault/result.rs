@@ -48,7 +48,7 @@ pub enum Fallback {
     Forking,
     /// The frame has to be copied, and none was prepared for that.
     CowUnprepared,
-    /// A huge page, a block of a size between, or a page that a pager fills is wanted, and none was prepared.
+    /// A huge page, an mTHP folio, or a page that a pager fills is wanted, and none was prepared.
     Unprepared,
     /// A store to a huge page that others have too: the leaf was split, or no table was prepared for that. A
     /// base page is copied next.

@@ -97,12 +97,12 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         match source {
             Source::Anonymous => {
                 let huge = order_of_fault(vm.huge_policy, thp_disable, vma, self.page);
-                let between = if access == Access::Write && !vm.huge_sizes.is_never() {
-                    orders_of_fault(vm.huge_sizes, vm.huge_policy, thp_disable, vma, self.page)
+                let mthp = if access == Access::Write && !vm.mthp.is_never() {
+                    orders_of_fault(vm.mthp, vm.huge_policy, thp_disable, vma, self.page)
                 } else {
                     OrderSet::EMPTY
                 };
-                if huge == Order::HUGE { between.with(huge) } else { between }
+                if huge == Order::HUGE { mthp.with(huge) } else { mthp }
             }
             Source::Object(object) if vma.is_private() || object.pager_key().is_some() => OrderSet::EMPTY,
             Source::Object(..) => match shared_huge_use_of_fault(vm.shared_huge, thp_disable, vma, self.page)

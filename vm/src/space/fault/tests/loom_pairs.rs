@@ -14,7 +14,7 @@ use crate::sync::testing::run_model;
 use crate::sync::testing::thread;
 use crate::table::walk;
 use crate::units::{Access, Level, Rights, Vpn};
-use crate::vma::{HugePolicy, HugeSizes, VmaFlags};
+use crate::vma::{HugePolicy, MthpPolicies, VmaFlags};
 use core::cell::Cell;
 use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
@@ -42,17 +42,17 @@ pub(super) fn explore_pair(pair: Pair) -> [usize; 2] {
 
 /// As [`explore_pair`], on a machine of `frames` frames, with this policy, and with so many preemptions.
 pub(super) fn explore_pair_on(pair: Pair, frames: u64, policy: HugePolicy, preemptions: usize) -> [usize; 2] {
-    explore_pair_with(pair, frames, (policy, HugeSizes::NEVER), preemptions)
+    explore_pair_with(pair, frames, (policy, MthpPolicies::NEVER), preemptions)
 }
 
 /// As [`explore_pair_on`], with blocks of these sizes.
 pub(super) fn explore_pair_with(
     pair: Pair,
     frames: u64,
-    (policy, sizes): (HugePolicy, HugeSizes),
+    (policy, sizes): (HugePolicy, MthpPolicies),
     preemptions: usize,
 ) -> [usize; 2] {
-    let options = move || VmOptions { huge_pages: policy, huge_sizes: sizes, ..VmOptions::default() };
+    let options = move || VmOptions { huge_pages: policy, mthp: sizes, ..VmOptions::default() };
     explore_pair_set_up(pair, frames, preemptions, options)
 }
 

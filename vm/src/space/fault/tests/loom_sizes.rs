@@ -1,4 +1,4 @@
-//! Sizes between: faults that install a block of four frames, or eight, against each other and against
+//! mTHP sizes: faults that install a block of four frames, or eight, against each other and against
 //! writers whose ranges have a part of it. The real code on the smallest tree, all executions with two
 //! preemptions.
 
@@ -8,7 +8,7 @@ use crate::machine::{Entry, Leaf};
 use crate::space::{Advice, Counter, Fault};
 use crate::table::walk;
 use crate::units::{Access, Level, Order, Rights, Vpn};
-use crate::vma::{HugePolicy, HugeSizes, SizePolicy, VmaFlags};
+use crate::vma::{HugePolicy, MthpPolicies, MthpPolicy, VmaFlags};
 use std::vec::Vec;
 
 /// Pages of the mapping.
@@ -18,10 +18,10 @@ const CUT: Vpn = Vpn(START.0 + 2);
 
 /// With blocks of 16 KiB.
 fn explore(cpus: [Program; 2], after: fn(&TestSpace)) -> [usize; 2] {
-    explore_sizes(HugeSizes::NEVER.with(Order(2), SizePolicy::Always), cpus, after)
+    explore_sizes(MthpPolicies::NEVER.with(Order(2), MthpPolicy::Always), cpus, after)
 }
 
-fn explore_sizes(sizes: HugeSizes, cpus: [Program; 2], after: fn(&TestSpace)) -> [usize; 2] {
+fn explore_sizes(sizes: MthpPolicies, cpus: [Program; 2], after: fn(&TestSpace)) -> [usize; 2] {
     explore_pair_with(Pair { before: mapped, cpus, after }, 96, (HugePolicy::Never, sizes), 2)
 }
 
@@ -81,7 +81,7 @@ fn loom_a_block_against_a_load_of_one_of_its_pages() {
         space.fault(Fault { addr: START.add(6).addr(), access: Access::Read }).unwrap();
         true
     };
-    let sizes = HugeSizes::NEVER.with(Order(2), SizePolicy::Always).with(Order(3), SizePolicy::Always);
+    let sizes = MthpPolicies::NEVER.with(Order(2), MthpPolicy::Always).with(Order(3), MthpPolicy::Always);
     explore_sizes(sizes, [load, store_to_start], |space| {
         let order = if installed(space, Order(3)) == 1 { Order(3) } else { Order(2) };
         assert_block(space, 0, order);

@@ -1,4 +1,4 @@
-//! A fork that has child_entry a huge leaf says so before it unlocks the table. No model shows it: between
+//! A fork that has passed a huge leaf says so before it unlocks the table. No model shows it: between
 //! the two steps a store has to split the leaf, to copy a page, and to reach a second page, and it yields
 //! twice meanwhile, after which a model runs the fork to its end.
 

@@ -1,4 +1,4 @@
-//! Sizes between a base page and a huge page: which faults install a block, and that its pages are base pages
+//! mTHP sizes: which faults install a block, and that its pages are base pages
 //! from then on.
 
 use super::*;
@@ -6,11 +6,11 @@ use crate::space::fault::{Prepared, Speculated};
 use crate::space::tests::pin::{Limit, slots};
 use crate::space::{Advice, Fallback, Path, Sharing};
 use crate::units::{Order, Pfn};
-use crate::vma::{FlagAdvice, SizePolicy, ThpDisable, VmaFlags};
+use crate::vma::{FlagAdvice, MthpPolicy, ThpDisable, VmaFlags};
 
 /// The only size that is used.
-fn only(order: u8) -> HugeSizes {
-    HugeSizes::NEVER.with(Order(order), SizePolicy::Always)
+fn only(order: u8) -> MthpPolicies {
+    MthpPolicies::NEVER.with(Order(order), MthpPolicy::Always)
 }
 
 /// Blocks installed and not got, of an order.
@@ -30,7 +30,7 @@ fn frame(space: &TestSpace<'_>, page: u64) -> Pfn {
 
 #[test]
 fn a_write_fault_installs_a_block_of_each_size_as_exclusive_base_pages() {
-    for (order, path) in HugeSizes::orders().flat_map(|o| Path::ALL.map(|path| (o, path))) {
+    for (order, path) in MthpPolicies::orders().flat_map(|o| Path::ALL.map(|path| (o, path))) {
         with_only(order.0, |vm, space| {
             let space = AddressSpace::new(vm, *space.layout(), path).unwrap();
             map(&space, 0, HUGE);
@@ -75,7 +75,7 @@ fn a_block_shows_zeros_whatever_its_frames_held() {
 
 #[test]
 fn the_largest_block_that_fits_the_mapping_and_the_absent_entries_is_installed() {
-    let sizes = HugeSizes::all(SizePolicy::Always);
+    let sizes = MthpPolicies::all(MthpPolicy::Always);
     with_sizes(8 * HUGE, (HugePolicy::Never, sizes), |vm, space| {
         map(&space, 12, 100);
         store(&space, 13, 1);
@@ -111,7 +111,7 @@ fn a_load_maps_the_zero_page_alone_and_shared_memory_has_base_pages() {
 #[test]
 fn each_sizes_policy_the_advice_and_the_refusal_decide() {
     use HugePolicy::{Always as HugeAlways, Madvise as HugeMadvise, Never as HugeNever};
-    use SizePolicy::*;
+    use MthpPolicy::*;
     let none = (None, ThpDisable::None);
     let advised = (Some(FlagAdvice::HugePage), ThpDisable::None);
     let cases = [
@@ -131,7 +131,7 @@ fn each_sizes_policy_the_advice_and_the_refusal_decide() {
         (Inherit, HugeAlways, none, true),
     ];
     for (nth, (policy, huge, (advice, thp_disable), expected)) in cases.into_iter().enumerate() {
-        let sizes = HugeSizes::NEVER.with(Order(3), policy);
+        let sizes = MthpPolicies::NEVER.with(Order(3), policy);
         with_sizes(8 * HUGE, (huge, sizes), |vm, space| {
             // No room for a huge page.
             map(&space, 0, HUGE - 8);
@@ -148,7 +148,7 @@ fn each_sizes_policy_the_advice_and_the_refusal_decide() {
 
 #[test]
 fn a_huge_page_is_tried_first_and_a_size_where_it_does_not_fit() {
-    let sizes = HugeSizes::all(SizePolicy::Inherit);
+    let sizes = MthpPolicies::all(MthpPolicy::Inherit);
     with_sizes(8 * HUGE, (HugePolicy::Always, sizes), |vm, space| {
         map(&space, 0, 2 * HUGE - 1);
         store(&space, 3, 1);
@@ -196,7 +196,7 @@ fn pages_of_a_block_are_base_pages_for_every_call() {
 
 #[test]
 fn blocks_collapse_into_a_huge_page() {
-    let sizes = HugeSizes::NEVER.with(Order(6), SizePolicy::Always);
+    let sizes = MthpPolicies::NEVER.with(Order(6), MthpPolicy::Always);
     with_sizes(8 * HUGE, (HugePolicy::Madvise, sizes), |_, space| {
         map(&space, 0, HUGE);
         (0..HUGE).for_each(|page| store(&space, page, page as u8));

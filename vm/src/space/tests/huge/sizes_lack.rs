@@ -1,11 +1,11 @@
-//! Sizes between where memory is in fragments or short, or another CPU is faster.
+//! mTHP sizes where memory is in fragments or short, or another CPU is faster.
 
 use super::*;
 use crate::frame::{AllocRequest, Frame, Priority};
 use crate::space::Fallback;
 use crate::space::fault::{Prepared, Speculated};
 use crate::units::Order;
-use crate::vma::SizePolicy;
+use crate::vma::MthpPolicy;
 use std::vec::Vec;
 
 /// Takes all memory, and gives back what does not lie in the first frame of a block of the order.
@@ -19,24 +19,24 @@ fn fragment<'m>(vm: &'m TestVm<'_>, order: Order) -> Vec<Frame<'m, TestMachine>>
 
 fn fallbacks(vm: &TestVm<'_>) -> Vec<u64> {
     let count = |order| vm.totals().get(Counter::anon_fault_fallback(order).unwrap());
-    HugeSizes::orders().map(count).collect()
+    MthpPolicies::orders().map(count).collect()
 }
 
 fn installed(vm: &TestVm<'_>) -> Vec<u64> {
     let count = |order| vm.totals().get(Counter::anon_fault_alloc(order).unwrap());
-    HugeSizes::orders().map(count).collect()
+    MthpPolicies::orders().map(count).collect()
 }
 
 #[test]
 fn where_no_block_is_free_the_next_smaller_size_is_tried_and_its_lack_counted() {
     for largest_free in 0..=6 {
-        let sizes = HugeSizes::all(SizePolicy::Always);
+        let sizes = MthpPolicies::all(MthpPolicy::Always);
         with_sizes(8 * HUGE, (HugePolicy::Never, sizes), |vm, space| {
             let kept = fragment(vm, Order(largest_free + 1));
             map(&space, 0, HUGE);
             store(&space, 77, 7);
             let (fell, got) = (fallbacks(vm), installed(vm));
-            for (size, order) in HugeSizes::orders().enumerate() {
+            for (size, order) in MthpPolicies::orders().enumerate() {
                 assert_eq!(fell[size], u64::from(order.0 > largest_free), "{order:?} of {largest_free}");
                 let is_it = order.0 == largest_free;
                 assert_eq!(got[size], u64::from(is_it), "{order:?} of {largest_free}");
@@ -50,7 +50,7 @@ fn where_no_block_is_free_the_next_smaller_size_is_tried_and_its_lack_counted() 
 
 #[test]
 fn where_no_zone_has_a_block_a_fault_makes_do_with_a_base_page_at_once() {
-    let sizes = HugeSizes::all(SizePolicy::Always);
+    let sizes = MthpPolicies::all(MthpPolicy::Always);
     with_sizes(8 * HUGE, (HugePolicy::Never, sizes), |vm, space| {
         map(&space, 0, HUGE);
         let one_attempt = |page| {
@@ -73,7 +73,7 @@ fn where_no_zone_has_a_block_a_fault_makes_do_with_a_base_page_at_once() {
 
 #[test]
 fn a_size_that_is_off_is_passed_over() {
-    let sizes = HugeSizes::all(SizePolicy::Always).with(Order(5), SizePolicy::Never);
+    let sizes = MthpPolicies::all(MthpPolicy::Always).with(Order(5), MthpPolicy::Never);
     with_sizes(8 * HUGE, (HugePolicy::Never, sizes), |vm, space| {
         let kept = fragment(vm, Order(6));
         map(&space, 0, HUGE);
@@ -89,7 +89,7 @@ fn a_size_that_is_off_is_passed_over() {
 #[test]
 fn every_allocation_of_a_fault_that_wants_a_block_fails_in_turn() {
     for nth in 1..=12 {
-        let sizes = HugeSizes::all(SizePolicy::Inherit);
+        let sizes = MthpPolicies::all(MthpPolicy::Inherit);
         with_sizes(8 * HUGE, (HugePolicy::Always, sizes), |vm, space| {
             map(&space, 0, HUGE);
             vm.memory().plan_mishap(nth);
@@ -106,7 +106,7 @@ fn every_allocation_of_a_fault_that_wants_a_block_fails_in_turn() {
 
 #[test]
 fn a_block_that_does_not_fit_any_more_is_free_again_as_zeroed() {
-    let sizes = HugeSizes::all(SizePolicy::Always);
+    let sizes = MthpPolicies::all(MthpPolicy::Always);
     with_sizes(8 * HUGE, (HugePolicy::Never, sizes), |vm, space| {
         map(&space, 0, HUGE);
         let mut prepared = Prepared::new(vm);

@@ -8,7 +8,7 @@ use crate::space::{Advice, Collapsed, Layout, Path};
 use crate::table::format::Sv48;
 use crate::table::{LeafBits, NoteUse, Resident};
 use crate::units::{NodeId, Order};
-use crate::vma::{CollapseLimits, Requester, SizePolicy, VmaFlags};
+use crate::vma::{CollapseLimits, MthpPolicy, Requester, VmaFlags};
 use std::vec::Vec;
 
 type Edit<'t> = &'t dyn Fn(&TestSpace<'_>);
@@ -224,10 +224,10 @@ fn a_collapse_leaves_it_and_joins_what_a_split_has_left() {
 }
 
 /// A store with no block of 2 MiB: the table of zeros becomes one of the space's own, whose slots are not
-/// absent, so no block of a size between comes there.
+/// absent, so no mTHP folio comes there.
 #[test]
 fn sizes_between_come_to_absent_slots_and_not_to_those_of_zeros() {
-    let sizes = HugeSizes::NEVER.with(Order(4), SizePolicy::Always);
+    let sizes = MthpPolicies::NEVER.with(Order(4), MthpPolicy::Always);
     let blocks = |vm: &TestVm<'_>| vm.totals().get(Counter::anon_fault_alloc(Order(4)).unwrap());
     with_sizes_and_policies(10 * HUGE, (HugePolicy::Always, ZeroPagePolicy::Virtual, sizes), |vm, space| {
         map(&space, 0, HUGE);

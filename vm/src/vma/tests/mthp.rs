@@ -1,7 +1,7 @@
-//! Which sizes between a base page and a huge page a write may use.
+//! Which mTHP sizes a write may use.
 
 use crate::units::{Order, Vpn, VpnRange};
-use crate::vma::{Backing, HugePolicy, HugeSizes, ObjectId, OrderSet, SizePolicy, ThpDisable};
+use crate::vma::{Backing, HugePolicy, MthpPolicies, MthpPolicy, ObjectId, OrderSet, ThpDisable};
 use crate::vma::{VmaAttributes, VmaFlags, orders_to_try};
 use std::vec::Vec;
 
@@ -11,23 +11,23 @@ fn anonymous(start: u64, end: u64) -> VmaAttributes {
 
 /// The orders where all sizes are used always.
 fn orders(vma: &VmaAttributes, page: u64) -> Vec<u8> {
-    let sizes = HugeSizes::all(SizePolicy::Always);
+    let sizes = MthpPolicies::all(MthpPolicy::Always);
     let orders = orders_to_try(sizes, HugePolicy::Never, ThpDisable::None, vma, Vpn(page));
     (0..16).filter(|&order| orders.contains(Order(order))).collect()
 }
 
 #[test]
 fn each_size_has_a_policy_of_its_own() {
-    use SizePolicy::*;
-    let sizes = HugeSizes::NEVER.with(Order(2), Inherit).with(Order(5), Madvise).with(Order(8), Always);
-    let policies: Vec<_> = HugeSizes::orders().map(|order| sizes.policy(order)).collect();
+    use MthpPolicy::*;
+    let sizes = MthpPolicies::NEVER.with(Order(2), Inherit).with(Order(5), Madvise).with(Order(8), Always);
+    let policies: Vec<_> = MthpPolicies::orders().map(|order| sizes.policy(order)).collect();
     assert_eq!(policies, [Inherit, Never, Never, Madvise, Never, Never, Always]);
     assert_eq!(sizes.with(Order(5), Never).policy(Order(5)), Never);
     for order in [0, 1, 9, 10, 255].map(Order) {
         assert_eq!((sizes.with(order, Always), sizes.policy(order)), (sizes, Never));
-        assert_eq!(HugeSizes::index(order), None);
+        assert_eq!(MthpPolicies::index(order), None);
     }
-    assert!(HugeSizes::NEVER.is_never() && !sizes.is_never() && !HugeSizes::all(Inherit).is_never());
+    assert!(MthpPolicies::NEVER.is_never() && !sizes.is_never() && !MthpPolicies::all(Inherit).is_never());
     let resolved = [Never, Madvise, Always, Inherit].map(|policy| policy.resolve(HugePolicy::Always));
     assert_eq!(resolved, [HugePolicy::Never, HugePolicy::Madvise, HugePolicy::Always, HugePolicy::Always]);
 }

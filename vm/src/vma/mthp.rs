@@ -1,5 +1,5 @@
-//! Sizes between a base page and a huge page: which blocks of frames a write fault may install at once, as
-//! plain functions. (Linux: multi-size THP, `/sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled`.)
+//! mTHP: which folios between a base page and a huge page a write fault may install at once, as plain
+//! functions. (Linux: multi-size THP, `/sys/kernel/mm/transparent_hugepage/hugepages-*kB/enabled`.)
 
 use super::huge::allows;
 use super::{HugePolicy, ThpDisable, Vma, VmaAttributes, VmaFlags, pages_of};
@@ -7,10 +7,10 @@ use crate::machine::Cpu;
 use crate::units::{Order, Vpn, VpnRange};
 use core::fmt;
 
-/// When private memory gets blocks of one size.
+/// When private memory gets folios of one mTHP order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u32)]
-pub enum SizePolicy {
+pub enum MthpPolicy {
     /// Never.
     #[default]
     Never = 0,
@@ -22,16 +22,16 @@ pub enum SizePolicy {
     Inherit = 3,
 }
 
-/// The policies of all sizes between: 16, 32, 64, 128, 256, 512 KiB and 1 MiB, of the orders 2 to 8. Two bits
+/// The policies of all mTHP sizes: 16, 32, 64, 128, 256, 512 KiB and 1 MiB, of the orders 2 to 8. Two bits
 /// for each order, from bit `2 * order` on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct HugeSizes(u32);
+pub struct MthpPolicies(u32);
 
-/// A set of block orders: bit `n` for order `n`.
+/// A set of folio orders: bit `n` for order `n`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct OrderSet(u32);
 
-impl SizePolicy {
+impl MthpPolicy {
     /// The policy of the size, where that of huge pages is `huge`.
     pub const fn resolve(self, huge: HugePolicy) -> HugePolicy {
         match self {
@@ -43,10 +43,10 @@ impl SizePolicy {
     }
 }
 
-impl HugeSizes {
+impl MthpPolicies {
     /// No size but base pages and huge pages.
     pub const NEVER: Self = Self(0);
-    /// The smallest size between: 16 KiB. (Linux has none of 8 KiB for anonymous memory.)
+    /// The smallest mTHP size: 16 KiB. (Linux has none of 8 KiB for anonymous memory.)
     pub const SMALLEST: Order = Order(2);
     /// The largest: 1 MiB.
     pub const LARGEST: Order = Order(8);
@@ -56,36 +56,36 @@ impl HugeSizes {
         (Self::SMALLEST.0..=Self::LARGEST.0).map(Order)
     }
 
-    /// The number of the size, from the smallest on; `None` where the order is of none between.
+    /// The number of the size, from the smallest on; `None` where it is no mTHP order.
     pub const fn index(order: Order) -> Option<usize> {
-        let is_between = Self::SMALLEST.0 <= order.0 && order.0 <= Self::LARGEST.0;
-        if is_between { Some((order.0 - Self::SMALLEST.0) as usize) } else { None }
+        let is_mthp = Self::SMALLEST.0 <= order.0 && order.0 <= Self::LARGEST.0;
+        if is_mthp { Some((order.0 - Self::SMALLEST.0) as usize) } else { None }
     }
 
     /// All sizes with this policy.
-    pub fn all(policy: SizePolicy) -> Self {
+    pub fn all(policy: MthpPolicy) -> Self {
         Self::orders().fold(Self::NEVER, |sizes, order| sizes.with(order, policy))
     }
 
-    /// The same, but for the size of this order; unchanged where it is none between.
+    /// The same, but for the size of this order; unchanged where it is none of mTHP.
     #[must_use]
-    pub const fn with(self, order: Order, policy: SizePolicy) -> Self {
+    pub const fn with(self, order: Order, policy: MthpPolicy) -> Self {
         match Self::index(order) {
             Some(_) => Self(self.0 & !(3 << (2 * order.0)) | (policy as u32) << (2 * order.0)),
             None => self,
         }
     }
 
-    /// The policy of the size of this order: [`SizePolicy::Never`] where it is none between.
-    pub const fn policy(self, order: Order) -> SizePolicy {
+    /// The policy of the size of this order: [`MthpPolicy::Never`] where it is none of mTHP.
+    pub const fn policy(self, order: Order) -> MthpPolicy {
         match Self::index(order) {
             Some(_) => match self.0 >> (2 * order.0) & 3 {
-                0 => SizePolicy::Never,
-                1 => SizePolicy::Madvise,
-                2 => SizePolicy::Always,
-                _ => SizePolicy::Inherit,
+                0 => MthpPolicy::Never,
+                1 => MthpPolicy::Madvise,
+                2 => MthpPolicy::Always,
+                _ => MthpPolicy::Inherit,
             },
-            None => SizePolicy::Never,
+            None => MthpPolicy::Never,
         }
     }
 
@@ -138,12 +138,12 @@ const fn bit_of(order: Order) -> u32 {
     if (order.0 as u32) < u32::BITS { 1 << order.0 } else { 0 }
 }
 
-/// The orders of the blocks, of a size between, that a write at `page` of the mapping may install, whose
-/// entry and the entries of the block's other pages are absent. The largest is tried first.
+/// The orders of the mTHP folios that a write at `page` of the mapping may install, whose entry and the
+/// entries of the folio's other pages are absent. The largest is tried first.
 ///
-/// A block lies in one mapping, of private anonymous memory that may be accessed.
+/// A folio lies in one mapping, of private anonymous memory that may be accessed.
 pub fn orders_to_try(
-    sizes: HugeSizes,
+    sizes: MthpPolicies,
     policy: HugePolicy,
     thp_disable: ThpDisable,
     vma: &VmaAttributes,
@@ -155,7 +155,7 @@ pub fn orders_to_try(
 
 /// As [`orders_to_try`], of a record.
 pub(crate) fn orders_of_fault<C: Cpu>(
-    sizes: HugeSizes,
+    sizes: MthpPolicies,
     policy: HugePolicy,
     thp_disable: ThpDisable,
     vma: &Vma<C>,
@@ -166,7 +166,7 @@ pub(crate) fn orders_of_fault<C: Cpu>(
 }
 
 fn orders_where(
-    sizes: HugeSizes,
+    sizes: MthpPolicies,
     policy: HugePolicy,
     thp_disable: ThpDisable,
     flags: VmaFlags,
@@ -174,12 +174,12 @@ fn orders_where(
     fits: impl Fn(VpnRange) -> bool,
 ) -> OrderSet {
     let is_wanted = |order: &Order| allows(sizes.policy(*order).resolve(policy), thp_disable, flags);
-    let wanted = HugeSizes::orders().filter(is_wanted);
+    let wanted = MthpPolicies::orders().filter(is_wanted);
     let fits = |order: &Order| mutant!("sizes.mapping-ignored") || fits(pages_of(*order, page));
     wanted.filter(fits).fold(OrderSet::EMPTY, OrderSet::with)
 }
 
-impl fmt::Debug for HugeSizes {
+impl fmt::Debug for MthpPolicies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(Self::orders().map(|order| (order, self.policy(order)))).finish()
     }
