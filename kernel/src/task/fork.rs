@@ -20,7 +20,7 @@ use interleaf::units::VirtAddr;
 
 /// How the first thread of a child differs from the one that calls.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Twin {
+pub struct CloneArgs {
     /// Its stack pointer; that of the caller where it is 0.
     pub stack: u64,
     /// The base of its FS; that of the caller where it is `None`.
@@ -33,7 +33,7 @@ pub struct Twin {
 
 /// Why there is no child, or no thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoBirth {
+pub enum ForkError {
     /// Too many processes or threads.
     TooMany,
     /// No memory for its space or its stack.
@@ -47,8 +47,8 @@ struct Places {
 }
 
 impl Places {
-    fn reserve() -> Result<Self, NoBirth> {
-        let process = Process::reserve(Some(process::current())).ok_or(NoBirth::TooMany)?;
+    fn reserve() -> Result<Self, ForkError> {
+        let process = Process::reserve(Some(process::current())).ok_or(ForkError::TooMany)?;
         let thread = sched::alloc_thread().inspect_err(|_| process.cancel())?;
         Ok(Self { process, thread })
     }
@@ -58,14 +58,14 @@ impl Places {
         self.process.cancel();
     }
 
-    /// Starts the child in `space`, as the twin of the running thread; its number. It has the alternate stack
+    /// Starts the child in `space`, as a copy of the running thread; its number. It has the alternate stack
     /// if that `is_its_own` memory, or the caller waits.
-    fn start(self, frame: &Frame, twin: Twin, space: SpaceHandle, is_its_own: bool) -> u32 {
+    fn start(self, frame: &Frame, args: CloneArgs, space: SpaceHandle, is_its_own: bool) -> u32 {
         let (Self { process, thread }, me) = (self, percpu::thread());
-        let fs_base = twin.fs_base.unwrap_or(me.fs_base());
+        let fs_base = args.fs_base.unwrap_or(me.fs_base());
         process.set_space(space.id());
-        thread.prepare_user_thread(&child_frame(frame, twin), space, fs_base);
-        thread.clear_tid.store(twin.clear_tid, Relaxed);
+        thread.prepare_user_thread(&child_frame(frame, args), space, fs_base);
+        thread.clear_tid.store(args.clear_tid, Relaxed);
         thread.signals.set_blocked(me.signals.blocked());
         if is_its_own {
             thread.signals.set_stack(me.signals.stack());
@@ -84,33 +84,33 @@ impl Places {
 ///
 /// # Errors
 /// Where it cannot be made: then nothing has changed.
-pub fn fork(frame: &Frame, twin: Twin) -> Result<u32, NoBirth> {
+pub fn fork(frame: &Frame, args: CloneArgs) -> Result<u32, ForkError> {
     let places = Places::reserve()?;
     let forked = percpu::thread().with_space(|space| space.expect("a program's thread has a space").fork());
     let Ok(space) = forked.and_then(|space| memory::spaces().insert(space)) else {
         places.cancel();
-        return Err(NoBirth::NoMemory);
+        return Err(ForkError::NoMemory);
     };
     let number = places.process.number().to_le_bytes();
-    if twin.set_tid != 0 {
+    if args.set_tid != 0 {
         // Linux ignores a failure to store the number.
-        let _ = space.copy_to(VirtAddr(twin.set_tid), &number);
+        let _ = space.copy_to(VirtAddr(args.set_tid), &number);
     }
-    Ok(places.start(frame, twin, space, true))
+    Ok(places.start(frame, args, space, true))
 }
 
 /// A child in the space of the caller, which goes on when the child has ended, if it `waits`; its number.
 ///
 /// # Errors
 /// As [`fork`].
-pub fn vfork(frame: &Frame, twin: Twin, waits: bool) -> Result<u32, NoBirth> {
+pub fn vfork(frame: &Frame, args: CloneArgs, waits: bool) -> Result<u32, ForkError> {
     let places = Places::reserve()?;
     let (process, parent) = (places.process, process::current());
     let space = percpu::thread().space_handle().expect("a program's thread has a space");
-    if twin.set_tid != 0 {
-        let _ = user::write(VirtAddr(twin.set_tid), &process.number().to_le_bytes());
+    if args.set_tid != 0 {
+        let _ = user::write(VirtAddr(args.set_tid), &process.number().to_le_bytes());
     }
-    let number = places.start(frame, twin, space, waits);
+    let number = places.start(frame, args, space, waits);
     if waits {
         process.wait_for_end(number, || parent.is_ending());
     }
@@ -118,9 +118,9 @@ pub fn vfork(frame: &Frame, twin: Twin, waits: bool) -> Result<u32, NoBirth> {
 }
 
 /// The registers of a child, or of a thread of the same process.
-pub fn child_frame(frame: &Frame, twin: Twin) -> Frame {
+pub fn child_frame(frame: &Frame, args: CloneArgs) -> Frame {
     let mut child = frame.twin();
     child.rax = 0;
-    child.rsp = if twin.stack == 0 { frame.rsp } else { twin.stack };
+    child.rsp = if args.stack == 0 { frame.rsp } else { args.stack };
     child
 }
