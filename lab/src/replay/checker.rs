@@ -189,7 +189,7 @@ impl<'a> Checker<'a> {
         self.verdict.performed += 1;
         self.verdict.faulted += u64::from(raised > 0);
         self.note_filled(page, before.map(|(frame, _)| frame), player, filled);
-        let with_it = self.note_block(page, beside, player, filled);
+        let with_it = self.note_folio(page, beside, player, filled);
         self.note_touched(page, is_present, player);
         if before.is_none() || is_zero {
             self.note_resident(page, with_it, player);
@@ -275,7 +275,7 @@ impl<'a> Checker<'a> {
                 None => filled.push(Filled::Zeroed(after)),
                 Some(first) => {
                     // Once for all pages that a call makes present.
-                    let block = Filled::ZeroedBlock(Pfn(after.0 - (page.0 - first.0)));
+                    let block = Filled::ZeroedFolio(Pfn(after.0 - (page.0 - first.0)));
                     if filled.last() != Some(&block) {
                         filled.push(block);
                     }

@@ -229,7 +229,7 @@ impl Need {
             advice::POPULATE_READ | advice::POPULATE_WRITE | advice::COLLAPSE => {
                 let mapped = self.spaces[life].mapped.in_range(pages);
                 mapped.into_iter().for_each(|pages| self.fill(life, pages));
-                // A collapse copies to a block of its own.
+                // A collapse copies to a folio of its own.
                 self.most = self.most.max(self.now.saturating_add(TABLE_PAGES));
             }
             _ => self.spaces[life].mapped.split(pages),

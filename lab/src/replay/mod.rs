@@ -19,7 +19,7 @@
 //! | `play` | the spaces of forks, each in its turns |
 //! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
 //! | `checked` `checker` `judge` `verdict` `final_map` `difference` | compares it with what Linux did |
-//! | `blocks` `regions` `imposed` | what is noted for that: blocks, huge pages, calls that are imposed |
+//! | `folios` `regions` `imposed` | what is noted for that: folios, huge pages, calls that are imposed |
 //! | `moves` `unsettled` `fork_windows` `intervals` | calls and forks under way at the same time |
 //! | `ranges` `spans` `page_set` | addresses that are noted, and forgotten range by range |
 //! | `contention` | Linux's own times |
@@ -35,7 +35,6 @@
 #![forbid(unsafe_code)]
 
 mod act;
-mod blocks;
 mod checked;
 mod checker;
 mod conclusion;
@@ -45,6 +44,7 @@ mod difference;
 mod excerpt;
 mod fault_counts;
 mod final_map;
+mod folios;
 mod fork_windows;
 mod huge;
 mod huge_report;

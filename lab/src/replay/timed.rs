@@ -180,7 +180,7 @@ impl<'a> TimedReplay<'a> {
         for &filled in &self.filled {
             match filled {
                 Filled::Zeroed(frame) => idle.zero(frame, Order(0)),
-                Filled::ZeroedBlock(first) => idle.zero(first, Order::HUGE),
+                Filled::ZeroedFolio(first) => idle.zero(first, Order::HUGE),
                 Filled::Copied(from, to) => idle.copy(from, to),
             }
             after_each();

@@ -74,7 +74,7 @@ impl<M: Machine> Memory<'_, M> {
     fn free_if_taken(&self, meta: &FrameMeta<M::Cpu>, pfn: Pfn, left: Option<FrameState>) {
         match left {
             Some(FrameState::TAKEN_FRAME) => self.free_to_cache(meta, pfn, Init::Dirty),
-            Some(left) if left.kind() == Kind::Taken => self.free_used_block(pfn, left),
+            Some(left) if left.kind() == Kind::Taken => self.free_used_folio(pfn, left),
             Some(_) => (),
             None => self.refuse(pfn),
         }
@@ -83,8 +83,8 @@ impl<M: Machine> Memory<'_, M> {
     /// Frees a block whose last reference is gone: to its zone, or to the reserved pool.
     #[cold]
     #[inline(never)]
-    fn free_used_block(&self, pfn: Pfn, left: FrameState) {
-        self.meta_of(pfn).end_as_block();
+    fn free_used_folio(&self, pfn: Pfn, left: FrameState) {
+        self.meta_of(pfn).end_as_folio();
         if left.is_pooled() && !mutant!("pool.folio-freed-to-zone") {
             return self.return_to_pool(pfn, left);
         }

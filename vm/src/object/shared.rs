@@ -162,7 +162,7 @@ impl<C: Cpu> Object<C> {
         self.index.find(memory, page, reading)
     }
 
-    /// As [`fill`](Self::fill), of a block of the size of a huge page: `page` is the first that it is for. It
+    /// As [`fill`](Self::fill), of a folio of the size of a huge page: `page` is the first that it is for. It
     /// stays the caller's where the object has any of these pages: what it has of the first is returned.
     ///
     /// # Errors

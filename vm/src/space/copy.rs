@@ -32,7 +32,7 @@ use crate::vma::Backing;
 enum Readable<'v, M: Machine> {
     Zeros,
     Frame(FrameRef<'v, M>),
-    /// Of a huge page, copied already: a reference to its block would be one to the first frame.
+    /// Of a huge page, copied already: a reference to its folio would be one to the first frame.
     Copied,
 }
 

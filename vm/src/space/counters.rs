@@ -64,7 +64,7 @@ counters! {
     SpfForking = "spf_forking",
     /// Speculation gave up: a frame has to be copied, and none was prepared for that.
     SpfCowUnprepared = "spf_cow_unprepared",
-    /// Speculation gave up: it needs a block, a huge page or a page of an object that was not prepared.
+    /// Speculation gave up: it needs a folio, a huge page or a page of an object that was not prepared.
     SpfUnprepared = "spf_unprepared",
     /// Speculation gave up: a store to a huge page that others have too, which is split for that.
     SpfHugeShared = "spf_huge_shared",
@@ -80,11 +80,11 @@ counters! {
     ThpFaultAlloc = "thp_fault_alloc",
     /// Faults that got a base page because no block for a huge page was free.
     ThpFaultFallback = "thp_fault_fallback",
-    /// Blocks of huge pages split into frames.
+    /// Folios of huge pages split into frames.
     ThpSplitPage = "thp_split_page",
     /// Huge entries split into tables.
     ThpSplitPmd = "thp_split_pmd",
-    /// Huge leaves of private memory, one for each space that maps the block: a number that rises and
+    /// Huge leaves of private memory, one for each space that maps the folio: a number that rises and
     /// falls, on one CPU below zero.
     NrAnonTransparentHugepages = "nr_anon_transparent_hugepages",
     /// Huge pages allocated by faults for shared memory.
@@ -122,19 +122,19 @@ counters! {
     FollPinAcquired = "nr_foll_pin_acquired",
     /// Pages unpinned.
     FollPinReleased = "nr_foll_pin_released",
-    /// Blocks of 16 KiB installed by faults.
+    /// Folios of 16 KiB installed by faults.
     AnonFaultAlloc16kB = "anon_fault_alloc_16kB",
-    /// Blocks of 32 KiB installed by faults.
+    /// Folios of 32 KiB installed by faults.
     AnonFaultAlloc32kB = "anon_fault_alloc_32kB",
-    /// Blocks of 64 KiB installed by faults.
+    /// Folios of 64 KiB installed by faults.
     AnonFaultAlloc64kB = "anon_fault_alloc_64kB",
-    /// Blocks of 128 KiB installed by faults.
+    /// Folios of 128 KiB installed by faults.
     AnonFaultAlloc128kB = "anon_fault_alloc_128kB",
-    /// Blocks of 256 KiB installed by faults.
+    /// Folios of 256 KiB installed by faults.
     AnonFaultAlloc256kB = "anon_fault_alloc_256kB",
-    /// Blocks of 512 KiB installed by faults.
+    /// Folios of 512 KiB installed by faults.
     AnonFaultAlloc512kB = "anon_fault_alloc_512kB",
-    /// Blocks of 1 MiB installed by faults.
+    /// Folios of 1 MiB installed by faults.
     AnonFaultAlloc1024kB = "anon_fault_alloc_1024kB",
     /// Faults for which no block of 16 KiB was free: the next smaller size was tried.
     AnonFaultFallback16kB = "anon_fault_fallback_16kB",
@@ -182,7 +182,7 @@ impl Counter {
         }
     }
 
-    /// The counter of blocks of this order that faults have wanted and not got; `None` as for
+    /// The counter of folios of this order that faults have wanted and not got; `None` as for
     /// [`anon_fault_alloc`](Self::anon_fault_alloc).
     pub const fn anon_fault_fallback(order: Order) -> Option<Counter> {
         match MthpPolicies::index(order) {

@@ -183,17 +183,17 @@ impl<'t, M: Machine> LockedTable<'t, M> {
 
     #[inline(always)]
     fn try_own(&self, slot: usize, meta: &FrameMeta<M::Cpu>) -> bool {
-        if self.level() == Level::Pte { meta.try_make_exclusive() } else { self.try_own_block(slot, meta) }
+        if self.level() == Level::Pte { meta.try_make_exclusive() } else { self.try_own_folio(slot, meta) }
     }
 
     #[cold]
     #[inline(never)]
-    fn try_own_block(&self, slot: usize, meta: &FrameMeta<M::Cpu>) -> bool {
+    fn try_own_folio(&self, slot: usize, meta: &FrameMeta<M::Cpu>) -> bool {
         let (Some(size), Entry::Leaf(leaf)) = (self.level().leaf_size(), self.entry(slot)) else {
             return false;
         };
         let is_whole = meta.state().is_pooled();
-        meta.try_make_block_exclusive() || !is_whole && self.tree().memory.rejoin(leaf.pfn, size.order())
+        meta.try_make_folio_exclusive() || !is_whole && self.tree().memory.rejoin(leaf.pfn, size.order())
     }
 
     /// Whether the user memory that `slot` maps may be written without a copy.
@@ -314,7 +314,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
         let frame = leaf.pfn.add(page.0 & (self.level().entry_pages() - 1));
         let from = PhysAddr(frame.addr().0 + offset as u64);
-        // SAFETY: the bytes lie in a frame of the block, as just checked and masked. The leaf owns the block,
+        // SAFETY: the bytes lie in a frame of the folio, as just checked and masked. The leaf owns the folio,
         // which is user memory as long as the table is locked: the library has no Rust object there.
         unsafe { self.table.tree.memory.machine().copy_out(from, to) };
         true

@@ -11,7 +11,7 @@
 //! | `unhook` | clearing leaves, at once or in two passes |
 //! | `unlinked` | a table that is filled before a walk reaches it |
 //! | `hugetlb` | entries of hugetlb mappings: reserved, a leaf, lost |
-//! | `block_leaves` | leaves of base pages for all frames of a block |
+//! | `folio_leaves` | leaves of base pages for all frames of a folio |
 //! | `huge_zero`, `zero_table` | leaves of the huge zero page; the table that hardware finds in its place |
 //! | `collapse` | a huge leaf in the place of a table, whose pages it has copied |
 //! | `leaf_bits` | what a leaf says besides its frame |
@@ -41,12 +41,12 @@
 mod accessed;
 mod adjust;
 mod array_vec;
-mod block_leaves;
 mod class;
 mod collapse;
 mod content;
 mod entries;
 mod find_frame;
+mod folio_leaves;
 pub mod format;
 mod huge_zero;
 mod hugetlb;

@@ -15,7 +15,7 @@ pub struct Resident {
     /// Base pages that own a mapping of their frame: private pages, and those of shared memory. (Linux:
     /// `MM_ANONPAGES`, `MM_SHMEMPAGES`.)
     pub base_pages: u64,
-    /// Huge pages, of 512 base pages each, that own their block. (Linux: `AnonHugePages`.)
+    /// Huge pages, of 512 base pages each, that own their folio. (Linux: `AnonHugePages`.)
     pub huge_pages: u64,
     /// Huge leaves of shared memory, but those of the reserved pool. (Linux: `ShmemPmdMapped`.)
     pub shared_huge_pages: u64,

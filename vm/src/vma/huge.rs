@@ -48,7 +48,7 @@ impl HugePolicy {
     }
 }
 
-/// The order of the block that a fault at `page` of the mapping is to try first, where the entry of a page
+/// The order of the folio that a fault at `page` of the mapping is to try first, where the entry of a page
 /// that large is absent: [`Order::BASE`] for a base page.
 ///
 /// A huge page lies in one mapping, of private anonymous memory that may be accessed.
@@ -90,7 +90,7 @@ pub(super) fn allows(policy: HugePolicy, thp_disable: ThpDisable, flags: VmaFlag
     is_wanted && !is_refused
 }
 
-/// The pages of the block of this order that holds `page`, aligned to its size.
+/// The pages of the folio of this order that holds `page`, aligned to its size.
 pub const fn pages_of(order: Order, page: Vpn) -> VpnRange {
     let start = Vpn(page.0 & !(order.frames() - 1));
     VpnRange { start, end: start.add(order.frames()) }

@@ -127,7 +127,7 @@ pub fn run_huge_pair<F: Format>(
     run_pair_with::<F>(pair, (HugePolicy::Always, MthpPolicies::NEVER), seeds)
 }
 
-/// As [`run_huge_pair`], with blocks of these sizes and no huge pages.
+/// As [`run_huge_pair`], with folios of these sizes and no huge pages.
 ///
 /// # Errors
 /// The first seed that went wrong.
@@ -139,7 +139,7 @@ pub fn run_size_pair<F: Format>(
     run_pair_with::<F>(pair, (HugePolicy::Never, sizes), seeds)
 }
 
-/// As [`run_huge_cuts`], with blocks of these sizes and no huge pages.
+/// As [`run_huge_cuts`], with folios of these sizes and no huge pages.
 ///
 /// # Errors
 /// The first seed that went wrong.

@@ -31,7 +31,7 @@ pub(super) struct Scene {
     pub pool: u64,
     /// As many frames as so many huge pages take, beside those of the pool.
     pub huge: u64,
-    /// Where faults install huge pages, and blocks of which sizes.
+    /// Where faults install huge pages, and folios of which sizes.
     pub policies: (HugePolicy, MthpPolicies),
     /// Where they give shared memory huge pages.
     pub shared: SharedHugePolicy,

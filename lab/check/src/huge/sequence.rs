@@ -29,10 +29,10 @@ pub struct SequenceCounts {
     pub installed: u64,
     /// Split.
     pub split: u64,
-    /// Blocks allocated for a collapse.
+    /// Folios allocated for a collapse.
     pub collapsed: u64,
     /// mTHP folios, installed by faults.
-    pub blocks: u64,
+    pub folios: u64,
 }
 
 /// The library's setting of an experiment with huge pages.
@@ -100,7 +100,7 @@ pub fn run_sequence<F: Format>(
         installed: totals.get(Counter::ThpFaultAlloc),
         split: totals.get(Counter::ThpSplitPmd),
         collapsed: totals.get(Counter::ThpCollapseAlloc),
-        blocks: MthpPolicies::orders().filter_map(Counter::anon_fault_alloc).map(|of| totals.get(of)).sum(),
+        folios: MthpPolicies::orders().filter_map(Counter::anon_fault_alloc).map(|of| totals.get(of)).sum(),
     }
 }
 

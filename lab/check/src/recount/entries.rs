@@ -166,7 +166,7 @@ fn check_leaf<M: Machine>(
     // Another space may have split what this one maps by a huge leaf.
     let may_be_split = due == Kind::User || vma.hugetlb().is_none();
     let is_split = order == Some(Order::BASE) && level == Level::Pmd && may_be_split && !exclusive;
-    require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
+    require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a folio of {order:?}"))?;
     let is_shared = is_own && !exclusive;
     require(!(is_shared && leaf.rights.contains(Rights::WRITE)), || {
         format!("a writable shared frame: {leaf:?}")

@@ -47,7 +47,7 @@ fn check_frame<C: Flavour, F: Format>(
     })
 }
 
-/// The pages, base and huge, that map each frame of anonymous memory, or the block that it leads.
+/// The pages, base and huge, that map each frame of anonymous memory, or the folio that it leads.
 fn entries<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
     walked: &Walked,

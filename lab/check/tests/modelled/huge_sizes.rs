@@ -27,9 +27,9 @@ fn sequences<F: Format>(seeds: Range<u64>, path: Path) {
         let counts = run_sequence::<F>(seed, path, policy, sizes_of(seed));
         sum.installed += counts.installed;
         sum.split += counts.split;
-        sum.blocks += counts.blocks;
+        sum.folios += counts.folios;
     }
-    assert!(sum.blocks > 100 && sum.installed > 10 && sum.split > 3, "{sum:?}");
+    assert!(sum.folios > 100 && sum.installed > 10 && sum.split > 3, "{sum:?}");
 }
 
 #[test]
@@ -50,17 +50,17 @@ fn pairs<F: Format>(seeds: Range<u64>) {
 }
 
 #[test]
-fn pairs_of_operations_on_blocks_lose_nothing_on_x86() {
+fn pairs_of_operations_on_folios_lose_nothing_on_x86() {
     pairs::<X86_64>(0..6);
 }
 
 #[test]
-fn pairs_of_operations_on_blocks_lose_nothing_on_aarch64() {
+fn pairs_of_operations_on_folios_lose_nothing_on_aarch64() {
     pairs::<Aarch64>(100..104);
 }
 
 #[test]
-fn no_block_reaches_beyond_what_a_writer_has_left_of_its_mapping() {
+fn no_folio_reaches_beyond_what_a_writer_has_left_of_its_mapping() {
     let sizes = MthpPolicies::NEVER.with(Order(3), MthpPolicy::Always);
     run_size_cuts::<X86_64>(sizes, 0..300).unwrap_or_else(|report| panic!("{report}"));
 }

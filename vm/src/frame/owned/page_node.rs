@@ -197,11 +197,11 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
         if self.word.compare_exchange(word, split, AcqRel, Relaxed).is_err() {
             return false;
         }
-        // SAFETY: `put_frame` alone writes a word with SPLITTABLE, for a reference to a block of an object,
+        // SAFETY: `put_frame` alone writes a word with SPLITTABLE, for a reference to a folio of an object,
         // which the slot owns then; the exchange took the bit away, so this thread alone splits it. The
         // reference stays until the split has ended: a thread that takes it out of the slot from now on waits
         // for that before it is put (`FolioFrames`).
-        unsafe { self.memory.split_object_block(pfn) };
+        unsafe { self.memory.split_object_folio(pfn) };
         true
     }
 
@@ -269,7 +269,7 @@ fn take_out<'m, M: Machine>(
         Some((pfn, tag)) if tag & SPLIT != 0 => {
             let order = Order((tag % HEIGHTS * Level::ENTRIES.ilog2()) as u8);
             // SAFETY: `split_folio` alone writes a word with SPLIT, in the place of one that owned a
-            // reference to a block of an object of this order, which it splits; an exchange took it out,
+            // reference to a folio of an object of this order, which it splits; an exchange took it out,
             // so once.
             TakenSlot::Frames(unsafe { FolioFrames::new(memory, pfn, order) })
         }

@@ -5,7 +5,7 @@
 //! | bytes | field | by kind |
 //! |---|---|---|
 //! | 0..8 | state | [`FrameState`]: kind, order, flags, references, pins |
-//! | 8..12 | mapcount | `User`, `Object`: entries that map the frame; of a block see `shared_block` |
+//! | 8..12 | mapcount | `User`, `Object`: entries that map the frame; of a folio see `shared_folio` |
 //! | | | `Table`: which parts may be in use |
 //! | | | `Slab`: allocated objects |
 //! | 12..16 | word | `Table`: the lock of its entries |
@@ -27,7 +27,7 @@
 //! is in fragments.
 
 use crate::frame::Init;
-use crate::frame::record::shared_block::{COUNT, MOST_MAPPINGS};
+use crate::frame::record::shared_folio::{COUNT, MOST_MAPPINGS};
 use crate::frame::record::{AnonKey, FrameState, Kind};
 use crate::machine::Cpu;
 use crate::sync::RawSpinLock;
@@ -250,7 +250,7 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::detached).is_some()
     }
 
-    /// Number of entries that map the frame, or the block that it leads; of a slab, allocated objects.
+    /// Number of entries that map the frame, or the folio that it leads; of a slab, allocated objects.
     pub fn mapcount(&self) -> u32 {
         self.mapcount.load(Relaxed) & COUNT
     }

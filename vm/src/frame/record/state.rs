@@ -12,9 +12,9 @@
 //! | 50 | *lazyfree*: the contents may be discarded until the next write (`User`) |
 //! | 51 | *retired*: waits for readers (`Table`) |
 //! | 52 | *dirty*: written through an entry that is gone (`User`, `Object`) |
-//! | 53 | *pooled*: the reserved pool keeps the block while it is not in use (`Taken`, `User`, `Object`) |
+//! | 53 | *pooled*: the reserved pool keeps the folio while it is not in use (`Taken`, `User`, `Object`) |
 //! | 54..62 | index of the zone (`Free`) |
-//! | 62 | *restores*: the pool keeps the block for an entry once its use ends (`User`; until it is back) |
+//! | 62 | *restores*: the pool keeps the folio for an entry once its use ends (`User`; until it is back) |
 //! | 63 | *astray*: it was to be kept so, and references keep it (`User`; until it is back) |
 //!
 //! The refcount is the sum of references and pins. (Linux adds 1 024 to one count for a pin of a small folio,
@@ -54,7 +54,7 @@ pub struct FrameState(pub(in crate::frame) u64);
 const PIN: u64 = 1 << 16;
 const REFS: u64 = PIN - 1;
 const KIND_SHIFT: u32 = 38;
-/// All bits set: more pins are refused. Of a block of 1 GiB that is 16 of each frame.
+/// All bits set: more pins are refused. Of a folio of 1 GiB that is 16 of each frame.
 const PINS: u64 = (1 << KIND_SHIFT) - PIN;
 const ORDER_SHIFT: u32 = 42;
 const ZEROED: u64 = 1 << 47;
@@ -79,15 +79,15 @@ impl FrameState {
     /// A single frame of user memory that was just put to use: exclusive, one reference.
     pub const USER_FRAME: Self = Self(Self::of(Kind::User, Order::BASE).0 | EXCLUSIVE | 1);
 
-    /// As [`USER_FRAME`](Self::USER_FRAME), of a frame that was part of a block: *lazyfree* as that was.
+    /// As [`USER_FRAME`](Self::USER_FRAME), of a frame that was part of a folio: *lazyfree* as that was.
     pub const fn part(lazyfree: bool) -> Self {
         Self(Self::USER_FRAME.0 | if lazyfree { LAZYFREE } else { 0 })
     }
 
-    /// As [`part`](Self::part), of a block that is split and has this state: others map the frame too, if
-    /// they mapped the block.
-    pub(in crate::frame) const fn part_of(block: Self) -> Self {
-        Self(Self::USER_FRAME.0 & !EXCLUSIVE | block.0 & (EXCLUSIVE | LAZYFREE))
+    /// As [`part`](Self::part), of a folio that is split and has this state: others map the frame too, if
+    /// they mapped the folio.
+    pub(in crate::frame) const fn part_of(folio: Self) -> Self {
+        Self(Self::USER_FRAME.0 & !EXCLUSIVE | folio.0 & (EXCLUSIVE | LAZYFREE))
     }
 
     const fn of(kind: Kind, order: Order) -> Self {
@@ -107,7 +107,7 @@ impl FrameState {
         Self(Self::of(Kind::Taken, order).0 | 1)
     }
 
-    /// A block that the reserved pool keeps, with one reference, the pool's.
+    /// A folio that the reserved pool keeps, with one reference, the pool's.
     pub const fn pooled(order: Order, init: Init) -> Self {
         Self(Self::taken(order).0 | POOLED | init.bit())
     }
@@ -157,11 +157,11 @@ impl FrameState {
     pub const fn is_lazyfree(self) -> bool {
         self.0 & LAZYFREE != 0
     }
-    /// Whether the block goes back to the reserved pool.
+    /// Whether the folio goes back to the reserved pool.
     pub const fn is_pooled(self) -> bool {
         self.0 & POOLED != 0
     }
-    /// Whether the reserved pool keeps the block for an entry once it is back.
+    /// Whether the reserved pool keeps the folio for an entry once it is back.
     pub const fn restores(self) -> bool {
         self.0 & RESTORES != 0
     }
@@ -251,8 +251,8 @@ impl FrameState {
     pub fn unpinned(self) -> Option<Self> {
         self.less(PIN, PINS)
     }
-    /// As [`put`](Self::put), of the reference that the entry of a block had which *restores*: if it is not
-    /// the last, the block has gone *astray*.
+    /// As [`put`](Self::put), of the reference that the entry of a folio had which *restores*: if it is not
+    /// the last, the folio has gone *astray*.
     pub(in crate::frame) fn put_restoring(self) -> Option<Self> {
         let left = self.put()?;
         let is_kept = left.kind().is_counted() && !mutant!("pool.astray-not-noted");
@@ -276,7 +276,7 @@ impl FrameState {
         let fits = self.kind() == Kind::User && self.is_exclusive() && is_alone;
         fits.then_some(Self(self.0 & !EXCLUSIVE))
     }
-    /// A block of the reserved pool whose entry is gone, and which that entry gets again once it is back.
+    /// A folio of the reserved pool whose entry is gone, and which that entry gets again once it is back.
     /// Refused where there is a reference besides the entry's, which may last, or other entries may be.
     pub fn restoring(self) -> Option<Self> {
         let is_alone = self.has_one_reference() || mutant!("pool.restored-though-pinned");
@@ -297,27 +297,27 @@ impl FrameState {
         let flag = if lazyfree { LAZYFREE } else { 0 };
         (self.kind() == Kind::User).then_some(Self(self.0 & !LAZYFREE | flag))
     }
-    /// The first frame of a block of user memory, as a frame of its own; the others need records of their own
+    /// The first frame of a folio of user memory, as a frame of its own; the others need records of their own
     /// then. References, which are those of the first frame from now on, stay.
     pub fn split(self) -> Option<Self> {
-        let is_block = self.kind() == Kind::User && self.order() != Order::BASE;
-        (is_block && !self.is_pooled()).then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
+        let is_folio = self.kind() == Kind::User && self.order() != Order::BASE;
+        (is_folio && !self.is_pooled()).then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
     }
-    /// As [`split`](Self::split), of a block of an object.
+    /// As [`split`](Self::split), of a folio of an object.
     pub(in crate::frame) fn split_of_object(self) -> Option<Self> {
         self.is_splittable_of_object().then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
     }
-    /// Whether it is a block of an object that may be split: not one of the reserved pool.
+    /// Whether it is a folio of an object that may be split: not one of the reserved pool.
     pub(in crate::frame) const fn is_splittable_of_object(self) -> bool {
         matches!(self.kind(), Kind::Object) && self.order().0 != Order::BASE.0 && !self.is_pooled()
     }
-    /// A frame of a block of an object that is split: the index has a reference, and all entries one together
+    /// A frame of a folio of an object that is split: the index has a reference, and all entries one together
     /// if there are any. Those may have been written through.
-    pub(in crate::frame) const fn part_of_object(block: Self, is_mapped: bool) -> Self {
-        let (refs, dirty) = if is_mapped { (2, DIRTY) } else { (1, block.0 & DIRTY) };
+    pub(in crate::frame) const fn part_of_object(folio: Self, is_mapped: bool) -> Self {
+        let (refs, dirty) = if is_mapped { (2, DIRTY) } else { (1, folio.0 & DIRTY) };
         Self(Self::of(Kind::Object, Order::BASE).0 | dirty | refs)
     }
-    /// State of a tail frame after its block is one again: all zero. Refused where there is a reference
+    /// State of a tail frame after its folio is one again: all zero. Refused where there is a reference
     /// besides the entries'.
     pub(in crate::frame) fn rejoined(self) -> Option<Self> {
         let is_alone = self.has_one_reference() || mutant!("thp.rejoined-though-referenced");

@@ -235,13 +235,13 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
         let told = table.flush_of(slot, pages).tells_named_if(mutant!("split.flush-tells-one-page"));
         let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, told);
         let split = frame.map(|frame| table.split_leaf(slot, frame, flush));
-        let Some(Ok(SplitLeaf { last: leaf, has_split_block })) = split else {
+        let Some(Ok(SplitLeaf { last: leaf, has_split_folio })) = split else {
             return self.drop_object_leaf(table, slot, pages, split.and_then(Result::err));
         };
         vm.counters.count_each([Counter::TlbFlush, Counter::TableAlloc]);
         if leaf.owned() {
             vm.count(Counter::ThpSplitPmd);
-            if has_split_block {
+            if has_split_folio {
                 vm.count(Counter::ThpSplitPage);
             }
             class.into_iter().for_each(|class| vm.count_leaf_gone(class, order_of(table)));

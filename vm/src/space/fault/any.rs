@@ -161,7 +161,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 let orders = self.orders(source, self.vma, Access::Write);
                 let huge = OrderSet::EMPTY.with(Order::HUGE);
                 let is_wanted = orders.contains(Order::HUGE) || mutant!("zero.replaced-though-refused");
-                if is_wanted && prepared.want_block(Owner::Space, huge)?.is_some() {
+                if is_wanted && prepared.want_folio(Owner::Space, huge)?.is_some() {
                     return done(Edit::ReplaceZeros);
                 }
                 prepared.allocate_table()?;
@@ -175,7 +175,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             Decision::AllowWrite(rights) => {
                 let Some(class) = class else { return Err(Fallback::VmaNotSupported) };
                 let is_hint =
-                    leaf.is_some_and(|leaf| self.space.vm.memory.meta_of(leaf.pfn).may_block_need_split());
+                    leaf.is_some_and(|leaf| self.space.vm.memory.meta_of(leaf.pfn).may_folio_need_split());
                 if is_hint && class.at_shared_store() == AtSharedStore::Split {
                     prepared.allocate_table()?;
                 }

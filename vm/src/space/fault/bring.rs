@@ -55,7 +55,7 @@ impl<'v, M: Machine> Entries<'v, M> {
     fn bring_memory(&self, want: Want, prepared: &mut Prepared<'v, M>) {
         let vm = self.vm;
         let fill = match want {
-            Want::Block(owner, orders) => self.bring_block(owner, orders, prepared),
+            Want::Folio(owner, orders) => self.bring_folio(owner, orders, prepared),
             // Allocated by `wait_for_memory`; brought by `bring_page`.
             Want::Blank | Want::Page(..) => return,
             Want::HugeZero => {
@@ -103,9 +103,9 @@ impl<'v, M: Machine> Entries<'v, M> {
         }
     }
 
-    /// A zeroed block of the largest of the orders that is free. Each that is not is counted. A block takes
+    /// A zeroed folio of the largest of the orders that is free. Each that is not is counted. A folio takes
     /// as long to zero as hundreds of faults, so idle helpers zero parts of it.
-    fn bring_block(
+    fn bring_folio(
         &self,
         owner: Owner,
         mut orders: OrderSet,
@@ -117,7 +117,7 @@ impl<'v, M: Machine> Entries<'v, M> {
             if let Some(folio) = memory.alloc_zeroed_folio_by(placement, order, helpers) {
                 return Some(Fill::Own(folio));
             }
-            self.vm.count_lack_of_block(owner, order);
+            self.vm.count_lack_of_folio(owner, order);
             orders = orders.without(order);
         }
         None
@@ -139,7 +139,7 @@ impl<'v, M: Machine> Entries<'v, M> {
 impl<M: Machine> Vm<'_, M> {
     /// Counts that there was no block of this order.
     #[cold]
-    pub(super) fn count_lack_of_block(&self, owner: Owner, order: Order) {
+    pub(super) fn count_lack_of_folio(&self, owner: Owner, order: Order) {
         let counter = match owner {
             Owner::Object => Some(Counter::ThpFileFallback),
             Owner::Space if order == Order::HUGE => Some(Counter::ThpFaultFallback),

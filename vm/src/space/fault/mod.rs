@@ -151,7 +151,7 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
     fn resolve(self, fault: Fault) -> Result<Outcome, FaultError> {
         let vm = self.space.vm;
         let mut prepared = Prepared::new(vm);
-        // What is zeroed early is zeroed for nothing where a frame is copied, or a block installed.
+        // What is zeroed early is zeroed for nothing where a frame is copied, or a folio installed.
         if fault.access == Access::Write && !self.space.entries.fork.allocates_late() {
             prepared.allocate_early();
         }
@@ -257,7 +257,7 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
 
     /// A second attempt. Where another CPU was at work on the same mapping or entry, that lasts a few stores:
     /// a writer publishes the new mapping right after it marks the old one stale, and a fault that was faster
-    /// has installed its entry. Else the first attempt has found out what it needs; a block for a huge page
+    /// has installed its entry. Else the first attempt has found out what it needs; a folio for a huge page
     /// is prepared here, outside of the read section.
     #[cold]
     #[inline(never)]

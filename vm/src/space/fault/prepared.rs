@@ -51,8 +51,8 @@ pub(super) enum Slow<'v, M: Machine> {
 /// What an attempt lacks, as a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// A zeroed block, of the largest of these orders that is free.
-    Block(Owner, OrderSet),
+    /// A zeroed folio, of the largest of these orders that is free.
+    Folio(Owner, OrderSet),
     /// A frame to copy into.
     Blank,
     /// The huge zero page, or the table of zeros, for the space.
@@ -65,7 +65,7 @@ pub(super) enum Want {
     Page(NonZeroU64, u64),
 }
 
-/// The owner of a block.
+/// The owner of a folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// The space.
@@ -76,7 +76,7 @@ pub(super) enum Owner {
 
 /// Memory that a leaf is about to map.
 pub(super) enum Fill<'v, M: Machine> {
-    /// A zeroed block.
+    /// A zeroed folio.
     Own(ZeroedFolio<'v, M>),
     /// A frame that is copied into under the lock.
     Blank(Frame<'v, M>),

@@ -139,7 +139,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 self.find_own(entry, orders.without(Order::HUGE), prepared)
             }
             Source::Anonymous if level == Level::Pmd && orders.contains(Order::HUGE) => {
-                prepared.want_block(Owner::Space, OrderSet::EMPTY.with(Order::HUGE))
+                prepared.want_folio(Owner::Space, OrderSet::EMPTY.with(Order::HUGE))
             }
             Source::Hugetlb(hugetlb, None) => {
                 let is_reserved = entry.entry() == SlotMarker::HugetlbReserved.entry();
@@ -158,7 +158,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         }
     }
 
-    /// A block around the page whose entries are all absent, or a frame.
+    /// A folio around the page whose entries are all absent, or a frame.
     fn find_own(
         &self,
         entry: &EntryRef<'_, 's, M>,
@@ -176,7 +176,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         // A frame that is there was allocated for want of a block.
         if !orders.is_empty()
             && prepared.lacks_frame()
-            && let Some(order) = prepared.want_block(Owner::Space, orders)?
+            && let Some(order) = prepared.want_folio(Owner::Space, orders)?
         {
             return Ok(Some(order));
         }
@@ -248,11 +248,11 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         let use_ =
             shared_huge_use_of_fault(vm.shared_huge, self.space.mappings.thp_disable(), self.vma, self.page);
         let orders = OrderSet::EMPTY.with(Order::HUGE);
-        let want = Want::Block(Owner::Object, orders);
+        let want = Want::Folio(Owner::Object, orders);
         let mut found = object.find(memory, offset, self.reading);
         let is_filled = use_ == SharedHugeUse::Fill && object.has_room(offset, Order::HUGE);
         if found == FoundPage::NoneOfFolio && is_filled {
-            if prepared.want_block(Owner::Object, orders)?.is_none() {
+            if prepared.want_folio(Owner::Object, orders)?.is_none() {
                 return Ok(None);
             }
             let mut folio = match prepared.take() {

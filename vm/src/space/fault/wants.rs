@@ -27,25 +27,25 @@ impl<'v, M: Machine> Prepared<'v, M> {
     }
 
     /// As [`want`](Self::want), of a block, for the space or for an object: where no zone has one, that is
-    /// said at once, without another attempt. The order of the block. One of another order is freed, as
+    /// said at once, without another attempt. The order of the folio. One of another order is freed, as
     /// zeroed: other faults have installed something where it was to go.
     ///
     /// # Errors
     /// As of that.
-    pub(super) fn want_block(&mut self, owner: Owner, orders: OrderSet) -> Result<Option<Order>, Fallback> {
+    pub(super) fn want_folio(&mut self, owner: Owner, orders: OrderSet) -> Result<Option<Order>, Fallback> {
         match &self.slow {
             Slow::Ready(_, Fill::Own(folio)) if orders.contains(folio.order()) => {
                 return Ok(Some(folio.order()));
             }
-            Slow::Lacking(Want::Block(..)) => return Ok(None),
+            Slow::Lacking(Want::Folio(..)) => return Ok(None),
             _ => {}
         }
         let orders = self.orders_that_may_be_free(owner, orders);
         if orders.is_empty() {
-            self.slow = Slow::Lacking(Want::Block(owner, orders));
+            self.slow = Slow::Lacking(Want::Folio(owner, orders));
             return Ok(None);
         }
-        self.slow = Slow::Wanted(Want::Block(owner, orders));
+        self.slow = Slow::Wanted(Want::Folio(owner, orders));
         Err(Fallback::Unprepared)
     }
 
@@ -54,7 +54,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
         while let Some(order) = orders.largest()
             && !self.vm.memory.may_have_block(self.placement, order)
         {
-            self.vm.count_lack_of_block(owner, order);
+            self.vm.count_lack_of_folio(owner, order);
             orders = orders.without(order);
             if mutant!("sizes.smaller-not-tried") {
                 return OrderSet::EMPTY;
@@ -92,10 +92,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
     /// What is counted where one leaf maps what is prepared.
     pub(super) fn counted(&self) -> Option<[Counter; 2]> {
         match &self.slow {
-            Slow::Ready(Want::Block(Owner::Object, _), _) => {
+            Slow::Ready(Want::Folio(Owner::Object, _), _) => {
                 Some([Counter::ThpFileMapped, Counter::NrShmemPmdMapped])
             }
-            Slow::Ready(Want::Block(Owner::Space, _), _) => {
+            Slow::Ready(Want::Folio(Owner::Space, _), _) => {
                 Some([Counter::ThpFaultAlloc, Counter::NrAnonTransparentHugepages])
             }
             _ => None,
@@ -132,7 +132,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
-    /// As [`take_mapped`](Self::take_mapped), of the frames of a block, each for a leaf of its own.
+    /// As [`take_mapped`](Self::take_mapped), of the frames of a folio, each for a leaf of its own.
     pub(super) fn take_parts(&mut self, key: AnonKey) -> Option<FolioParts<'v, M>> {
         match self.take()? {
             Fill::Own(folio) => Some(folio.into_parts_at(key)),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   look      mapping, entries: worth it?                        no lock
-//!   allocate  a block                                            no lock
+//!   allocate  a folio                                            no lock
 //!   freeze    frames shared, no right to write ─► flush          the space's lock, as a fork has it;
 //!                                                                the table, a part at a time
 //!   copy      what was frozen, eight pages at a time             the same, but no table; readers of memory
@@ -183,7 +183,7 @@ impl<'v, M: Machine> Collapser<'_, 'v, M> {
         folio.map(PartialFolio::new).ok_or(CollapseRefusal::NoMemory)
     }
 
-    /// Locks the region, copies its pages into the block, and maps that.
+    /// Locks the region, copies its pages into the folio, and maps that.
     fn lock_and_collapse(&self, region: VpnRange, folio: PartialFolio<'v, M>) -> Result<(), CollapseRefusal> {
         let Self { mappings, entries, .. } = *self;
         let guard = mappings.write(region);
@@ -241,7 +241,7 @@ struct Collapse<'a, 'v, M: Machine> {
 }
 
 impl<'a, M: Machine> Collapse<'a, '_, M> {
-    /// Copies the pages of the region into the block, again where faults take some meanwhile, and maps it as
+    /// Copies the pages of the region into the folio, again where faults take some meanwhile, and maps it as
     /// `leaf` says. Returns the table that it replaces.
     fn run(
         mut self,
@@ -258,7 +258,7 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
     }
 
     /// Makes the frames of the region shared, flushes the rights to write, copies what has no good copy, and
-    /// zeroes the rest of the block.
+    /// zeroes the rest of the folio.
     fn copy_round(&mut self, guard: &PublishedGuard<'_, M>) -> Result<(), CollapseRefusal> {
         self.under_way.forget_taken();
         let (entries, region) = (self.entries, self.region);
@@ -299,7 +299,7 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
         Ok((!self.under_way.is_any_taken()).then_some(tables))
     }
 
-    /// Maps the block in the place of the region's table.
+    /// Maps the folio in the place of the region's table.
     fn replace(
         self,
         tables: LockedRegion<'a, M>,
@@ -312,7 +312,7 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
             vm.count(Counter::TlbFlush);
             vm.shootdown.flush(vm.machine, &entries.tlb, FlushRange::of(region));
         };
-        let old = parent.replace_by_block(slot, child, folio, leaf, flush).ok_or(CollapseRefusal::Busy)?;
+        let old = parent.replace_by_folio(slot, child, folio, leaf, flush).ok_or(CollapseRefusal::Busy)?;
         drop(parent);
         vm.counters.count_each([Counter::TableFree, Counter::NrAnonTransparentHugepages]);
         Ok(old)

@@ -110,7 +110,7 @@ impl<'v, M: Machine> RmapEntry<'_, 'v, M> {
 
 impl<'m, M: Machine> Vm<'m, M> {
     /// Calls `visit` with each entry that maps the frame, which is anonymous memory: base pages, or the huge
-    /// page of a block that the frame leads. Spaces are found by
+    /// page of a folio that the frame leads. Spaces are found by
     /// `hold`, which says whatever the embedder keeps them by: what it returns keeps the space as long as it
     /// is there. (Linux: `rmap_walk_anon`.)
     ///

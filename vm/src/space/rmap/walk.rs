@@ -141,7 +141,7 @@ impl<M: Machine> Entries<'_, M> {
                 if matches!(table.entry(entry.slot), Entry::Table(_)) {
                     continue;
                 }
-                // Of a huge leaf the page's part: a frame of its own where another space has split the block.
+                // Of a huge leaf the page's part: a frame of its own where another space has split the folio.
                 let whole = if mutant!("rmap.part-of-huge-missed") { 1 } else { table.level().entry_pages() };
                 let part = page.0 & (whole - 1);
                 let leaf = table

@@ -33,7 +33,7 @@ fn each_size_has_a_policy_of_its_own() {
 }
 
 #[test]
-fn a_block_lies_in_one_private_mapping() {
+fn a_folio_lies_in_one_private_mapping() {
     assert_eq!(orders(&anonymous(0, 256), 77), [2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(orders(&anonymous(1, 256), 77), [2, 3, 4, 5, 6]);
     assert_eq!(orders(&anonymous(0, 79), 77), []);

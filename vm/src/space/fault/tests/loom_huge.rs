@@ -15,7 +15,7 @@ use crate::vma::{HugePolicy, VmaFlags};
 const WHOLE: u64 = TABLE;
 /// The last two pages of it, which are cut off.
 const CUT: Vpn = Vpn(START.0 + TABLE - 2);
-/// Frames of which some make two blocks.
+/// Frames of which some make two folios.
 const FRAMES: u64 = 3 * TABLE;
 
 fn explore(before: fn(&TestSpace), cpus: [Program; 2], after: fn(&TestSpace)) -> [usize; 2] {
@@ -119,7 +119,7 @@ fn loom_a_huge_page_that_is_discarded_against_a_store() {
     let discard: Program = |machine, space| {
         let old = leaf_of(space, START).map(|(leaf, _)| leaf.pfn);
         space.advise(START.addr(), WHOLE * PAGE, Advice::DontNeed).unwrap();
-        // CPU 1 may have a new page by now, in the block that was freed last: then it is there still.
+        // CPU 1 may have a new page by now, in the folio that was freed last: then it is there still.
         let is_cached = machine.cached(1, START).is_some_and(|leaf| Some(leaf.pfn) == old);
         assert!(!is_cached || leaf_of(space, START).is_some());
         true
@@ -128,7 +128,7 @@ fn loom_a_huge_page_that_is_discarded_against_a_store() {
     let store_to_two: Program = |machine, space| {
         assert!(store(machine, space, START) && store(machine, space, START.add(1)));
         let cached = [START, START.add(1)].map(|page| machine.cached(1, page).map(|leaf| leaf.pfn));
-        assert!(cached[0].is_none() || cached[0] == cached[1], "a TLB holds two blocks for one range");
+        assert!(cached[0].is_none() || cached[0] == cached[1], "a TLB holds two folios for one range");
         true
     };
     explore(huge, [discard, store_to_two], |_| ());
@@ -145,7 +145,7 @@ fn loom_a_huge_page_that_is_discarded_where_it_is_cached_against_a_store() {
     let store_to_one: Program = |machine, space| {
         assert!(store(machine, space, START));
         let [own, other] = [1, 0].map(|cpu| machine.cached(cpu, START).map(|leaf| leaf.pfn));
-        assert!(other.is_none() || own == other, "TLBs hold two blocks for one range");
+        assert!(other.is_none() || own == other, "TLBs hold two folios for one range");
         true
     };
     explore(huge, [discard, store_to_one], |_| ());

@@ -24,7 +24,7 @@ use std::vec::Vec;
 const LAST: Vpn = Vpn(START.0 + TABLE - 1);
 /// Where the first two pages of the memory are mapped once more, at another place within a huge page.
 const ALIAS: Vpn = Vpn(START.0 + TABLE + 9);
-/// Frames of which some make two blocks.
+/// Frames of which some make two folios.
 const FRAMES: u64 = 4 * TABLE;
 
 fn request(start: Vpn, pages: u64) -> MapRequest<'static> {

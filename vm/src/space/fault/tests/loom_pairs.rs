@@ -45,7 +45,7 @@ pub(super) fn explore_pair_on(pair: Pair, frames: u64, policy: HugePolicy, preem
     explore_pair_with(pair, frames, (policy, MthpPolicies::NEVER), preemptions)
 }
 
-/// As [`explore_pair_on`], with blocks of these sizes.
+/// As [`explore_pair_on`], with folios of these sizes.
 pub(super) fn explore_pair_with(
     pair: Pair,
     frames: u64,

@@ -18,7 +18,7 @@ use crate::vma::HugePolicy;
 const WHOLE: u64 = TABLE;
 /// The last of them.
 const LAST: Vpn = Vpn(START.0 + TABLE - 1);
-/// Frames of which some make two blocks.
+/// Frames of which some make two folios.
 const FRAMES: u64 = 3 * TABLE;
 const SIZE: PageSize = PageSize::Huge;
 

@@ -1,4 +1,4 @@
-//! mTHP sizes: faults that install a block of four frames, or eight, against each other and against
+//! mTHP sizes: faults that install a folio of four frames, or eight, against each other and against
 //! writers whose ranges have a part of it. The real code on the smallest tree, all executions with two
 //! preemptions.
 
@@ -13,10 +13,10 @@ use std::vec::Vec;
 
 /// Pages of the mapping.
 const WHOLE: u64 = 8;
-/// The last two pages of the first block of four.
+/// The last two pages of the first folio of four.
 const CUT: Vpn = Vpn(START.0 + 2);
 
-/// With blocks of 16 KiB.
+/// With folios of 16 KiB.
 fn explore(cpus: [Program; 2], after: fn(&TestSpace)) -> [usize; 2] {
     explore_sizes(MthpPolicies::NEVER.with(Order(2), MthpPolicy::Always), cpus, after)
 }
@@ -46,9 +46,9 @@ fn present(space: &TestSpace) -> Vec<u64> {
     (0..WHOLE).filter(|&page| leaf_of(space, START.add(page)).is_some()).collect()
 }
 
-/// The pages are the frames of one block.
-fn assert_block(space: &TestSpace, first: u64, order: Order) {
-    let frame = |page| leaf_of(space, START.add(page)).expect("a page of the block is missing").pfn;
+/// The pages are the frames of one folio.
+fn assert_folio(space: &TestSpace, first: u64, order: Order) {
+    let frame = |page| leaf_of(space, START.add(page)).expect("a page of the folio is missing").pfn;
     let start = frame(first);
     assert!(start.is_aligned(order));
     (0..order.frames()).for_each(|page| assert_eq!(frame(first + page), start.add(page)));
@@ -67,16 +67,16 @@ fn store_to_cut(machine: &'static Tests, space: &'static TestSpace) -> bool {
 }
 
 #[test]
-fn loom_two_faults_race_for_one_block() {
+fn loom_two_faults_race_for_one_folio() {
     explore([store_to_start, store_to_cut], |space| {
-        assert_block(space, 0, Order(2));
+        assert_folio(space, 0, Order(2));
         assert_eq!((present(space).len(), installed(space, Order(2))), (4, 1));
     });
 }
 
 /// The load takes one page of eight: the store gets the eight, if it is faster, or the four beside it.
 #[test]
-fn loom_a_block_against_a_load_of_one_of_its_pages() {
+fn loom_a_folio_against_a_load_of_one_of_its_pages() {
     let load: Program = |_, space| {
         space.fault(Fault { addr: START.add(6).addr(), access: Access::Read }).unwrap();
         true
@@ -84,7 +84,7 @@ fn loom_a_block_against_a_load_of_one_of_its_pages() {
     let sizes = MthpPolicies::NEVER.with(Order(2), MthpPolicy::Always).with(Order(3), MthpPolicy::Always);
     explore_sizes(sizes, [load, store_to_start], |space| {
         let order = if installed(space, Order(3)) == 1 { Order(3) } else { Order(2) };
-        assert_block(space, 0, order);
+        assert_folio(space, 0, order);
         assert_eq!(installed(space, order), 1);
         assert_eq!(present(space).len() as u64, if order == Order(3) { 8 } else { 5 });
     });
@@ -100,7 +100,7 @@ fn unmap_the_end(machine: &'static Tests, space: &'static TestSpace) -> bool {
 }
 
 #[test]
-fn loom_a_block_against_munmap_of_its_end() {
+fn loom_a_folio_against_munmap_of_its_end() {
     explore([unmap_the_end, store_to_start], |space| {
         assert_eq!((leaf_of(space, CUT), leaf_of(space, CUT.add(1))), (None, None));
         let present = present(space);
@@ -109,7 +109,7 @@ fn loom_a_block_against_munmap_of_its_end() {
 }
 
 #[test]
-fn loom_a_fault_in_the_end_of_a_block_against_munmap_of_that_end() {
+fn loom_a_fault_in_the_end_of_a_folio_against_munmap_of_that_end() {
     let seen = explore([unmap_the_end, store_to_cut], |space| {
         assert_eq!((leaf_of(space, CUT), leaf_of(space, CUT.add(1))), (None, None));
     });
@@ -117,7 +117,7 @@ fn loom_a_fault_in_the_end_of_a_block_against_munmap_of_that_end() {
 }
 
 #[test]
-fn loom_a_block_against_mprotect_of_its_end() {
+fn loom_a_folio_against_mprotect_of_its_end() {
     let protect: Program = |machine, space| {
         space.protect(CUT.addr(), 2 * PAGE, VmaFlags::READ).unwrap();
         let may_write = |leaf: Leaf| leaf.rights.contains(Rights::WRITE);
@@ -133,7 +133,7 @@ fn loom_a_block_against_mprotect_of_its_end() {
 }
 
 #[test]
-fn loom_a_block_against_dontneed_of_its_end() {
+fn loom_a_folio_against_dontneed_of_its_end() {
     let discard: Program = |_, space| {
         space.advise(CUT.addr(), 2 * PAGE, Advice::DontNeed).unwrap();
         true

@@ -24,13 +24,13 @@ fn pages_behind_a_fork_that_passes_what_this_installs(access: Access) {
     space.fault(Fault { addr: BASE.addr(), access }).unwrap();
     let pages: VpnRange = pages_of(Order::HUGE, BASE);
     let fork = space.entries.fork.begin();
-    assert!(!space.entries.fork.is_behind(BASE), "nothing was child_entry");
+    assert!(!space.entries.fork.is_behind(BASE), "nothing was passed");
     let duplicate = DupEntry { mappings: &space.mappings, entries: &space.entries, cursor: &fork };
     let child_entry = duplicate.run(pages, Level::Pmd).unwrap();
     let is_zero_page = matches!(child_entry, Some(ChildEntry::Zero(..)));
     assert!(is_zero_page || matches!(child_entry, Some(ChildEntry::Dup(..))), "no huge leaf is there");
     assert_eq!(is_zero_page, access == Access::Read);
-    assert!(space.entries.fork.is_behind(Vpn(pages.end.0 - 1)), "the last page was child_entry");
+    assert!(space.entries.fork.is_behind(Vpn(pages.end.0 - 1)), "the last page was passed");
     assert!(!space.entries.fork.is_behind(pages.end), "the page after them was not");
     drop(child_entry);
     drop(fork);

@@ -68,7 +68,7 @@ fn a_full_region_becomes_a_huge_page_with_its_contents() {
 #[test]
 fn what_holds_nothing_becomes_zero() {
     with_base_pages(|vm, space| {
-        // What the next block holds.
+        // What the next folio holds.
         map(&space, 4 * HUGE, HUGE);
         (0..HUGE).for_each(|page| store(&space, 4 * HUGE + page, 0xee));
         space.unmap(at(4 * HUGE), HUGE * PAGE).unwrap();
@@ -222,7 +222,7 @@ fn without_a_block_nothing_changes() {
         // No store faults: nothing was frozen.
         let may_write = |page| leaf(&space, page).unwrap().0.rights.contains(Rights::WRITE);
         assert!((0..HUGE).all(may_write));
-        // The block is all that is allocated.
+        // The folio is all that is allocated.
         vm.memory().plan_mishap(2);
         assert_eq!(collapse_pages(&space, 0, HUGE), Ok(()));
         assert!(vm.memory().is_mishap_planned());
@@ -271,7 +271,7 @@ fn a_scan_collapses_one_region_after_the_other_and_ends() {
         assert!(!is_huge(&space, 2 * HUGE) && !is_huge(&space, 5 * HUGE + 1));
         assert_eq!(peek(&space, HUGE + 1), Some(byte_of(HUGE + 1)));
         assert_eq!(counted(vm, COUNTERS), [3, 0, 0, 3]);
-        // Without a block a step ends, and goes on behind the region.
+        // Without a folio a step ends, and goes on behind the region.
         space.advise(at(0), 4 * HUGE * PAGE, Advice::DontNeed).unwrap();
         space.set_thp_disable(ThpDisable::Completely);
         fill(&space, [1, HUGE]);

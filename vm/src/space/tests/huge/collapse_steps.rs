@@ -168,7 +168,7 @@ fn the_huge_page_is_installed_after_the_flush_of_what_it_replaces() {
             assert_eq!((seen(3), seen(4)), (Some(before), None), "a page and the huge page at once");
             vm.shootdown.flush(machine, &space.entries.tlb, FlushRange::of(region));
         };
-        let old = parent.replace_by_block(found.slot, child, folio, (key, bits.used(true)), flush).unwrap();
+        let old = parent.replace_by_folio(found.slot, child, folio, (key, bits.used(true)), flush).unwrap();
         drop((parent, reading));
         old.free(vm.memory(), &vm.rcu, region);
         vm.counters.count_each([Counter::TableFree, Counter::NrAnonTransparentHugepages]);

@@ -31,7 +31,7 @@ fn all_spaces_and_slots_show_one_table_and_no_block_is_used() {
     for path in Path::ALL {
         with_table(|vm, space| {
             let other = AddressSpace::new(vm, *space.layout(), path).unwrap();
-            // A block of 2 MiB cannot be had.
+            // A folio of 2 MiB cannot be had.
             let taken: Vec<_> =
                 core::iter::from_fn(|| vm.memory().alloc(Order::HUGE, AllocRequest::DIRTY)).collect();
             let before = vm.memory().stats().allocated();
@@ -228,7 +228,7 @@ fn a_collapse_leaves_it_and_joins_what_a_split_has_left() {
 #[test]
 fn sizes_between_come_to_absent_slots_and_not_to_those_of_zeros() {
     let sizes = MthpPolicies::NEVER.with(Order(4), MthpPolicy::Always);
-    let blocks = |vm: &TestVm<'_>| vm.totals().get(Counter::anon_fault_alloc(Order(4)).unwrap());
+    let folios = |vm: &TestVm<'_>| vm.totals().get(Counter::anon_fault_alloc(Order(4)).unwrap());
     with_sizes_and_policies(10 * HUGE, (HugePolicy::Always, ZeroPagePolicy::Virtual, sizes), |vm, space| {
         map(&space, 0, HUGE);
         load(&space, 3);
@@ -236,7 +236,7 @@ fn sizes_between_come_to_absent_slots_and_not_to_those_of_zeros() {
         let taken: Vec<_> =
             core::iter::from_fn(|| vm.memory().alloc(Order::HUGE, AllocRequest::DIRTY)).collect();
         store(&space, 5, 7);
-        assert_eq!((blocks(vm), peek(&space, 5), peek(&space, 6)), (0, Some(7), Some(0)));
+        assert_eq!((folios(vm), peek(&space, 5), peek(&space, 6)), (0, Some(7), Some(0)));
         assert!(!is_huge(&space, 6) && leaf(&space, 6).is_some_and(|(leaf, _)| !leaf.owned()));
         drop(taken);
     });

@@ -146,7 +146,7 @@ fn without_a_block_a_store_leaves_small_zero_pages_around_it() {
     with_zero(|vm, space| {
         map(&space, 0, HUGE);
         load(&space, 3);
-        // All other blocks of 2 MiB are in use.
+        // All other folios of 2 MiB are in use.
         let taken: Vec<_> = core::iter::from_fn(|| {
             vm.memory().alloc(crate::units::Order::HUGE, crate::frame::AllocRequest::DIRTY)
         })

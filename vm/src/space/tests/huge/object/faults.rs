@@ -190,10 +190,10 @@ fn without_a_free_block_there_are_base_pages_and_the_lack_is_counted_once() {
     fn test<F: Format>(vm: &Vm<'_, TestMachine<F>>, space: Space<'_, F>) {
         map(&space, 0, HUGE);
         let mut taken = std::vec::Vec::new();
-        while let Some(block) =
+        while let Some(folio) =
             vm.memory().alloc_zeroed_folio(crate::frame::FramePlacement::Local, Order::HUGE)
         {
-            taken.push(block);
+            taken.push(folio);
         }
         (0..9).for_each(|page| store(&space, page, 1));
         assert_eq!((counted(vm, THP), is_base(&space, 0)), ([0, 1, 0, 0], true));

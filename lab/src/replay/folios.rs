@@ -8,7 +8,7 @@ use interleaf::units::Vpn;
 use interleaf::vma::{orders_to_try, pages_of};
 
 impl Checker<'_> {
-    /// The absent pages, other than `page`, of the largest block that a fault there may install.
+    /// The absent pages, other than `page`, of the largest folio that a fault there may install.
     pub(super) fn absent_beside(&self, page: Vpn, player: &Player<'_, '_>) -> Vec<Vpn> {
         let (sizes, space) = (self.huge.sizes(), player.space);
         if sizes.is_never() {
@@ -17,14 +17,14 @@ impl Checker<'_> {
         let Some(vma) = space.inspect().vma_at(page.addr()) else { return Vec::new() };
         let orders = orders_to_try(sizes, self.huge.policy, space.thp_disable(), &vma, page);
         let Some(largest) = orders.largest() else { return Vec::new() };
-        let block = pages_of(largest, page);
+        let folio = pages_of(largest, page);
         let is_absent = |other: &Vpn| *other != page && space.inspect().resident_frame(*other).is_none();
-        (block.start.0..block.end.0).map(Vpn).filter(is_absent).collect()
+        (folio.start.0..folio.end.0).map(Vpn).filter(is_absent).collect()
     }
 
     /// Notes, after a fault at `page`, those of the pages that were absent `beside` it which came with it.
     /// Returns how many did.
-    pub(super) fn note_block(
+    pub(super) fn note_folio(
         &mut self,
         page: Vpn,
         beside: Vec<Vpn>,

@@ -1,4 +1,4 @@
-//! Several leaves of base pages at once: those of the frames of a block.
+//! Several leaves of base pages at once: those of the frames of a folio.
 //!
 //! Each frame is one of its own from the start, *exclusive*, and so is each leaf: nothing tells afterwards
 //! that they came together, but that the frames follow each other and are aligned.
@@ -9,7 +9,7 @@ use crate::machine::{Entry, Format, Machine};
 use crate::units::Order;
 
 impl<M: Machine> LockedTable<'_, M> {
-    /// The first slot of the entries that a block of this order takes which has the one in `slot`.
+    /// The first slot of the entries that a folio of this order takes which has the one in `slot`.
     pub(crate) const fn first_slot_of(slot: usize, order: Order) -> usize {
         slot & !(order.frames() as usize - 1)
     }
