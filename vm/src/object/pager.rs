@@ -35,8 +35,8 @@ use core::fmt;
 /// an object has ended.
 ///
 /// A thread whose process is to end may wait in a fault: the embedder answers the page with `Error` from then
-/// on, and calls [`Vm::page_ready`](crate::space::Vm::page_ready). On a platform whose threads do not block, a
-/// fault ends with [`FaultError::Stalled`](crate::space::FaultError::Stalled) after thousands of looks.
+/// on, and calls [`Vm::page_ready`](crate::space::Vm::page_ready). On a platform whose threads do not block,
+/// a fault ends with [`FaultError::Stalled`](crate::space::FaultError::Stalled) after thousands of looks.
 pub trait Pager<M: Machine>: Sync {
     /// Fills a page of an object: stores its bytes by [`PageFill::write`]. Those that are not stored are
     /// zero. Several faults may get the same page, and one of them keeps it.

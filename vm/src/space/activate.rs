@@ -25,8 +25,8 @@ use core::mem::ManuallyDrop;
 ///
 /// It is the CPU's and not a thread's. While threads come and go it is kept with the CPU: a
 /// scheduler activates the next thread's space from it, and while the CPU idles or runs a kernel thread it
-/// may keep the root, [lazily](Self::enter_lazy_tlb). A thread that keeps it keeps preemption off, or gives it
-/// up whenever the thread gives up the CPU.
+/// may keep the root, [lazily](Self::enter_lazy_tlb). A thread that keeps it keeps preemption off, or gives
+/// it up whenever the thread gives up the CPU.
 ///
 /// # Panics
 /// On another CPU than its own, activating from it or dropping it panics, and changes nothing.
