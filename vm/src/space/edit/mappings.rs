@@ -25,7 +25,7 @@ pub(in crate::space) struct Mappings<'v, M: Machine> {
     pub(super) records: IndexAllocator<'v, 'v, Vma<M::Cpu>, M>,
     /// Taken by way of guards only. See `docs/design/locking.md`.
     pub lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
-    /// A [`ThpDisable`](crate::vma::ThpDisable). Relaxed: advice to faults.
+    /// A [`ThpDisable`]. Relaxed: advice to faults.
     thp_disable: AtomicU64<M::Cpu>,
     /// Where the heap ends; changed under a [`RangeGuard`](super::RangeGuard) of the page there.
     pub heap_end: CacheAligned<AtomicU64<M::Cpu>>,
