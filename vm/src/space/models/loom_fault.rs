@@ -5,7 +5,7 @@
 //! frame, the frame must be user memory; at the end no leaf is left where nothing is mapped, and every frame
 //! is accounted for.
 
-use super::world::*;
+use crate::space::models::world::*;
 use crate::frame::{IfShared, Unhooked};
 use crate::machine::testing::{TestMachine, ThreeLevels, TwoLevels};
 use crate::machine::{Format, Machine};

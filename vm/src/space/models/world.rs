@@ -15,86 +15,86 @@ use core::cell::Cell;
 use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
 
-pub(super) type Space<F> = AddressSpace<'static, TestMachine<F>>;
+pub(in crate::space) type Space<F> = AddressSpace<'static, TestMachine<F>>;
 
-pub(super) const PAGE: u64 = PAGE_SIZE as u64;
+pub(in crate::space) const PAGE: u64 = PAGE_SIZE as u64;
 /// First page of the mapping that is unmapped.
-pub(super) const START: Vpn = Vpn(1024);
+pub(in crate::space) const START: Vpn = Vpn(1024);
 /// Number of its pages.
-pub(super) const PAGES: u64 = 2;
+pub(in crate::space) const PAGES: u64 = 2;
 /// Pages that one `Pte` table covers.
-pub(super) const TABLE: u64 = 512;
+pub(in crate::space) const TABLE: u64 = 512;
 
 /// Frames that a space has from the start: its root, and the slab of its node.
-pub(super) const OF_SPACE: u64 = 2;
+pub(in crate::space) const OF_SPACE: u64 = 2;
 
 /// Number of executions by result.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) all: AtomicUsize,
+pub(in crate::space) struct Seen {
+    pub(in crate::space) all: AtomicUsize,
     /// The page was used.
-    pub(super) used: AtomicUsize,
+    pub(in crate::space) used: AtomicUsize,
     /// It was not mapped any more.
-    pub(super) refused: AtomicUsize,
-    pub(super) speculated: AtomicUsize,
-    pub(super) fell_back: AtomicUsize,
+    pub(in crate::space) refused: AtomicUsize,
+    pub(in crate::space) speculated: AtomicUsize,
+    pub(in crate::space) fell_back: AtomicUsize,
     /// Speculation ended at a mapping that was not the same any more, and at a table that was detached.
-    pub(super) changed: AtomicUsize,
-    pub(super) detached: AtomicUsize,
+    pub(in crate::space) changed: AtomicUsize,
+    pub(in crate::space) detached: AtomicUsize,
 }
 
 /// The part that the first thread runs; the other part is that of the one it spawns.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum First {
+pub(in crate::space) enum First {
     Writer,
     Program,
 }
 
 /// One model.
-pub(super) struct Case<F: Format> {
-    pub(super) path: Path,
+pub(in crate::space) struct Case<F: Format> {
+    pub(in crate::space) path: Path,
     /// Prepares the space. Runs on CPU 0, then on CPU 1, neither running the space.
-    pub(super) before: fn(&Space<F>),
+    pub(in crate::space) before: fn(&Space<F>),
     /// How CPU 1 resolves its faults.
-    pub(super) fault: fn(&Space<F>, Fault) -> Result<Outcome, FaultError>,
+    pub(in crate::space) fault: fn(&Space<F>, Fault) -> Result<Outcome, FaultError>,
     /// The part of CPU 0.
-    pub(super) writer: fn(&Space<F>),
+    pub(in crate::space) writer: fn(&Space<F>),
     /// The page that CPU 1 touches, to write or to read.
-    pub(super) page: Vpn,
-    pub(super) access: Access,
+    pub(in crate::space) page: Vpn,
+    pub(in crate::space) access: Access,
     /// Which CPU's part begins. Where the fault has to come first, that spares the bound a preemption.
-    pub(super) first: First,
-    pub(super) preemptions: usize,
+    pub(in crate::space) first: First,
+    pub(in crate::space) preemptions: usize,
 }
 
-pub(super) fn layout() -> Layout {
+pub(in crate::space) fn layout() -> Layout {
     let user = VpnRange::new(Vpn(16), Vpn(2048));
     let areas = Areas { user, mmap_base: Vpn(2000), legacy_base: Vpn(600) };
     Layout { areas, heap_start: VirtAddr(PAGE << 10), max_mappings: 100, max_commit_pages: Some(1000) }
 }
 
-pub(super) fn boot_map<F: Format>(machine: &TestMachine<F>) -> BootMap {
+pub(in crate::space) fn boot_map<F: Format>(machine: &TestMachine<F>) -> BootMap {
     let frames = machine.frames();
     let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
     BootMap::new(&[Region { start, len_bytes, kind: RegionKind::Usable(Init::Zeroed), node: NodeId(0) }])
         .unwrap()
 }
 
-pub(super) fn map<F: Format>(space: &Space<F>, start: Vpn, pages: u64) {
+pub(in crate::space) fn map<F: Format>(space: &Space<F>, start: Vpn, pages: u64) {
     let request = MapRequest { place: Place::Fixed(start.addr()), ..MapRequest::anonymous(pages * PAGE) };
     space.map(&request).unwrap();
 }
 
-pub(super) fn unmap<F: Format>(space: &Space<F>, start: Vpn, pages: u64) {
+pub(in crate::space) fn unmap<F: Format>(space: &Space<F>, start: Vpn, pages: u64) {
     space.unmap(start.addr(), pages * PAGE).unwrap();
 }
 
-pub(super) fn touch<F: Format>(space: &Space<F>, page: Vpn) {
+pub(in crate::space) fn touch<F: Format>(space: &Space<F>, page: Vpn) {
     space.fault(Fault { addr: page.addr(), access: Access::Write }).unwrap();
 }
 
 /// CPU 1 touches the page, and touches it again, as a program does.
-pub(super) fn program<F: Format>(machine: &TestMachine<F>, space: &Space<F>, case: &Case<F>, seen: &Seen) {
+pub(in crate::space) fn program<F: Format>(machine: &TestMachine<F>, space: &Space<F>, case: &Case<F>, seen: &Seen) {
     let running = space.activate(None);
     for _ in 0..2 {
         while let None = use_page(machine, space, case, seen) {
@@ -116,7 +116,7 @@ pub(super) fn program<F: Format>(machine: &TestMachine<F>, space: &Space<F>, cas
     drop(running);
 }
 
-pub(super) fn note_reason(reason: Fallback, seen: &Seen) {
+pub(in crate::space) fn note_reason(reason: Fallback, seen: &Seen) {
     match reason {
         Fallback::VmaChanged => drop(seen.changed.fetch_add(1, Relaxed)),
         Fallback::PmdChanged => drop(seen.detached.fetch_add(1, Relaxed)),
@@ -124,7 +124,7 @@ pub(super) fn note_reason(reason: Fallback, seen: &Seen) {
     }
 }
 
-pub(super) fn use_page<F: Format>(
+pub(in crate::space) fn use_page<F: Format>(
     machine: &TestMachine<F>,
     space: &Space<F>,
     case: &Case<F>,
@@ -139,7 +139,7 @@ pub(super) fn use_page<F: Format>(
     Some(())
 }
 
-pub(super) fn explore<F: Format>(case: Case<F>) -> &'static Seen {
+pub(in crate::space) fn explore<F: Format>(case: Case<F>) -> &'static Seen {
     let case: &'static Case<F> = Box::leak(Box::new(case));
     let seen: &'static Seen = Box::leak(Box::default());
     run_model(case.preemptions, move || {
@@ -154,7 +154,7 @@ pub(super) fn explore<F: Format>(case: Case<F>) -> &'static Seen {
     seen
 }
 
-pub(super) fn one_execution<F: Format>(
+pub(in crate::space) fn one_execution<F: Format>(
     machine: &'static TestMachine<F>,
     vm: &'static Vm<'static, TestMachine<F>>,
     case: &'static Case<F>,
@@ -209,7 +209,7 @@ pub(super) fn one_execution<F: Format>(
 }
 
 /// Fills this CPU's caches, and touches its words before there are threads.
-pub(super) fn warm<F: Format>(space: &Space<F>) {
+pub(in crate::space) fn warm<F: Format>(space: &Space<F>) {
     let running = space.activate(None);
     let memory = space.vm().memory();
     drop([(); 2].map(|()| memory.alloc_zeroed(Priority::Normal).unwrap()));
@@ -217,16 +217,16 @@ pub(super) fn warm<F: Format>(space: &Space<F>) {
     drop(running);
 }
 
-pub(super) fn assert_forgotten<F: Format>(space: &Space<F>, page: Vpn) {
+pub(in crate::space) fn assert_forgotten<F: Format>(space: &Space<F>, page: Vpn) {
     assert!(!space.vm.machine.has_cached(1, page), "a CPU has a page cached that is gone");
 }
 
-pub(super) fn has_leaf<F: Format>(space: &Space<F>, page: Vpn) -> bool {
+pub(in crate::space) fn has_leaf<F: Format>(space: &Space<F>, page: Vpn) -> bool {
     let reading = space.vm.rcu.read();
     walk(&space.entries.table, page, Level::Pte, &reading).entry() != Entry::Absent
 }
 
-pub(super) fn assert_telling(seen: &Seen) {
+pub(in crate::space) fn assert_telling(seen: &Seen) {
     let (all, used, refused) = (seen.all.load(Relaxed), seen.used.load(Relaxed), seen.refused.load(Relaxed));
     assert!(used > 0, "the model must see the page used");
     assert!(refused > 0 && refused < all, "the model must see the page refused");
