@@ -3,9 +3,6 @@
 //!
 //! Stores are of bytes: a CPU that has a translation cached stores through it until it answers the flush.
 
-use super::loom_fork::fork;
-use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on};
-use super::loom_pin::limit;
 use super::world::*;
 use crate::machine::testing::TestCpu;
 use crate::machine::{Cpu, Leaf};
@@ -14,10 +11,6 @@ use crate::table::{FastPinRefusal, translate};
 use crate::units::{Access, Pfn, Vpn};
 use crate::vma::{CollapseLimits, CollapseRefusal, HugePolicy, Requester};
 
-/// The pages of one table: the region.
-const WHOLE: u64 = TABLE;
-/// Its last page.
-const LAST: Vpn = Vpn(START.0 + TABLE - 1);
 const FRAMES: u64 = 3 * TABLE;
 
 fn explore(before: fn(&TestSpace), cpus: [Program; 2], after: fn(&TestSpace)) -> [usize; 2] {
@@ -38,22 +31,10 @@ fn byte_at(space: &TestSpace, page: Vpn) -> Option<u8> {
 
 /// A region whose first and last page hold 1.
 fn filled(space: &TestSpace) {
-    map(space, START, WHOLE);
+    map(space, START, TABLE);
     for page in [START, LAST] {
         touch(space, page);
         space.vm().machine().write(frame_of(space, page).unwrap(), 0, &[1]);
-    }
-}
-
-/// Stores a byte to the first page of the region as a program does.
-fn store_byte(machine: &Tests, space: &TestSpace, byte: u8) {
-    loop {
-        TestCpu::take_interrupt();
-        if let Some(leaf) = machine.translate(START, Access::Write) {
-            machine.write(leaf.pfn, 0, &[byte]);
-            return;
-        }
-        space.fault(Fault { addr: START.addr(), access: Access::Write }).unwrap();
     }
 }
 
@@ -92,8 +73,8 @@ fn nr_huge(space: &TestSpace) -> u64 {
 #[test]
 fn loom_a_collapse_against_two_stores_to_a_page_of_it() {
     let store_twice: Program = |machine, space| {
-        store_byte(machine, space, 2);
-        store_byte(machine, space, 3);
+        store_byte(machine, space, START, 2);
+        store_byte(machine, space, START, 3);
         assert_eq!(load_byte(machine, space), 3, "a store is lost");
         true
     };
@@ -195,7 +176,7 @@ fn loom_a_collapse_against_a_fork() {
     let fork_it: Program = |machine, space| {
         let child = fork(space);
         assert_eq!([START, LAST].map(|page| byte_at(&child, page)), [Some(1), Some(1)]);
-        store_byte(machine, space, 7);
+        store_byte(machine, space, START, 7);
         assert_eq!(byte_at(&child, START), Some(1), "a child sees what its parent has stored since");
         true
     };

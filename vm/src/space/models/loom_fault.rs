@@ -5,13 +5,13 @@
 //! frame, the frame must be user memory; at the end no leaf is left where nothing is mapped, and every frame
 //! is accounted for.
 
-use crate::space::models::world::*;
 use crate::frame::{IfShared, Unhooked};
 use crate::machine::testing::{TestMachine, ThreeLevels, TwoLevels};
 use crate::machine::{Format, Machine};
 use crate::space::edit::{VmaEdit, Zap};
 use crate::space::fault::attempt::Proof;
 use crate::space::fault::prepared::Prepared;
+use crate::space::models::world::*;
 use crate::space::*;
 use crate::sync::ReadGuard;
 use crate::sync::atomic::Ordering::Relaxed;

@@ -3,145 +3,18 @@
 //! CPU 1 runs the parent and stores through the test machine's MMU, which keeps translations until they are
 //! flushed. What the child has when fork returns is what a thread's stores were at one instant, and stays so.
 
-use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
-use crate::machine::Entry;
-use crate::machine::testing::{TestCpu, with_leaked};
+use crate::machine::testing::TestCpu;
 use crate::space::*;
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::testing::run_model;
 use crate::sync::testing::thread;
-use crate::sync::{forget_value, refill_zeros};
-use crate::table::walk;
-use crate::units::{Access, Level, Pfn, Rights, Vpn};
-use core::cell::Cell;
-use std::boxed::Box;
-use std::sync::atomic::AtomicUsize;
-
-/// The page that is swept first, and one in the next table.
-pub(super) const X: Vpn = START;
-pub(super) const Y: Vpn = Vpn(START.0 + TABLE);
-
-/// What both CPUs do with the space, on CPU 0 at first. Returns one of two results.
-pub(super) type Body = fn(&'static Tests, &'static TestSpace) -> bool;
-
-/// Runs the body in all executions, with X and Y written in the space before. Returns how often each result
-/// was seen.
-pub(super) fn explore_fork(body: Body) -> [usize; 2] {
-    let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
-    run_model(2, move || {
-        with_leaked(Tests::of_format(128, 2), |machine| {
-            with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {
-                let before = Cell::new(0);
-                with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {
-                    for cpu in [1, 0] {
-                        machine.run_as(cpu);
-                        warm(space);
-                    }
-                    before.set(vm.memory().check().unwrap().allocated);
-                    map(space, START, TABLE + 1);
-                    [X, Y].iter().for_each(|&page| write(machine, space, page, OLD));
-                    // The words of a fork, of a reuse and of CPU 1's MMU are there before there are threads.
-                    drop(fork(space));
-                    [X, Y].iter().for_each(|&page| touch(space, page));
-                    machine.run_as(1);
-                    let running = space.activate(None);
-                    store(machine, space, X, OLD);
-                    drop(running);
-                    machine.run_as(0);
-                    refill_zeros();
-                    seen[usize::from(body(machine, space))].fetch_add(1, Relaxed);
-                });
-                vm.trim();
-                let after = vm.memory().check().unwrap().allocated;
-                assert_eq!(after, before.get() - OF_SPACE, "frames handed out before and after");
-            });
-        });
-    });
-    let seen = seen.each_ref().map(|count| count.load(Relaxed));
-    std::eprintln!("{seen:?}");
-    seen
-}
-
-pub(super) const OLD: u8 = 1;
-pub(super) const NEW: u8 = 2;
-
-/// A child, at a place where its words stay.
-pub(super) fn fork(space: &TestSpace) -> Box<TestSpace> {
-    let child = Box::new(space.fork().unwrap());
-    forget_value(&*child);
-    child
-}
-
-/// Writes a byte of a page of a space that this CPU does not run.
-pub(super) fn write(machine: &Tests, space: &TestSpace, page: Vpn, byte: u8) {
-    touch(space, page);
-    machine.write(frame(space, page).unwrap(), 0, &[byte]);
-}
-
-/// Stores a byte as a program does, with the faults that this takes.
-pub(super) fn store(machine: &Tests, space: &TestSpace, page: Vpn, byte: u8) {
-    loop {
-        TestCpu::take_interrupt();
-        if let Some(leaf) = machine.translate(page, Access::Write) {
-            return machine.write(leaf.pfn, 0, &[byte]);
-        }
-        space.fault(Fault { addr: page.addr(), access: Access::Write }).unwrap();
-    }
-}
-
-pub(super) fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {
-    let reading = space.vm.rcu.read();
-    match walk(&space.entries.table, page, Level::Pte, &reading).entry() {
-        Entry::Leaf(leaf) => Some(leaf.pfn),
-        _ => None,
-    }
-}
-
-/// The byte of a page that is no table away; 0 where it is absent.
-pub(super) fn byte(machine: &Tests, space: &TestSpace, page: Vpn) -> u8 {
-    let mut byte = [0];
-    if let Some(pfn) = frame(space, page) {
-        machine.read(pfn, 0, &mut byte);
-    }
-    byte[0]
-}
-
-/// Forks on CPU 0 while CPU 1 runs `program`. Asserts that the child's contents are allowed by `is_sound` and
-/// stay so, and that no CPU can write them. Returns whether the child has the new Y.
-pub(super) fn fork_beside(
-    machine: &'static Tests,
-    space: &'static TestSpace,
-    program: fn(&'static Tests, &'static TestSpace),
-    is_sound: fn([u8; 2]) -> bool,
-) -> bool {
-    let cpu1 = thread::spawn(move || {
-        machine.run_as(1);
-        let running = space.activate(None);
-        program(machine, space);
-        drop(running);
-    });
-    let child = fork(space);
-    let contents = || [X, Y].map(|page| byte(machine, &child, page));
-    let snapshot = contents();
-    assert!(is_sound(snapshot), "the child has {snapshot:?}");
-    for page in [X, Y] {
-        let shared = frame(&child, page);
-        let is_written =
-            |leaf: crate::machine::Leaf| Some(leaf.pfn) == shared && leaf.rights.contains(Rights::WRITE);
-        assert!(!machine.cached(1, page).is_some_and(is_written), "a CPU writes what the child maps");
-    }
-    cpu1.join().unwrap();
-    assert_eq!(contents(), snapshot, "what the child has changes");
-    snapshot[1] == NEW
-}
+use crate::units::Access;
 
 #[test]
 fn loom_a_child_has_no_store_without_those_before_it() {
     assert_both(explore_fork(|machine, space| {
         let program = |machine, space| {
-            store(machine, space, X, NEW);
-            store(machine, space, Y, NEW);
+            store_byte(machine, space, X, NEW);
+            store_byte(machine, space, Y, NEW);
         };
         fork_beside(machine, space, program, |[x, y]| y == OLD || x == NEW)
     }));
@@ -152,9 +25,9 @@ fn loom_a_store_through_an_old_translation_reaches_the_child_or_waits() {
     assert_both(explore_fork(|machine, space| {
         let program = |machine, space| {
             // Cached from before the fork, or from before the sweep.
-            store(machine, space, X, OLD);
-            store(machine, space, X, NEW);
-            store(machine, space, Y, NEW);
+            store_byte(machine, space, X, OLD);
+            store_byte(machine, space, X, NEW);
+            store_byte(machine, space, Y, NEW);
         };
         fork_beside(machine, space, program, |[x, y]| y == OLD || x == NEW)
     }));
@@ -165,7 +38,7 @@ fn loom_a_child_has_no_store_without_the_dontneed_before_it() {
     assert_both(explore_fork(|machine, space| {
         let program = |machine, space: &'static TestSpace| {
             space.advise(X.addr(), PAGE, Advice::DontNeed).unwrap();
-            store(machine, space, Y, NEW);
+            store_byte(machine, space, Y, NEW);
         };
         fork_beside(machine, space, program, |[x, y]| y == OLD || x != OLD)
     }));
@@ -200,12 +73,7 @@ fn loom_a_reuse_against_a_second_fork() {
     let [kept, copied] = explore_fork(|machine, space| {
         let child = fork(space);
         let before = frame(space, X);
-        let writer = thread::spawn(move || {
-            machine.run_as(1);
-            let running = space.activate(None);
-            store(machine, space, X, NEW);
-            drop(running);
-        });
+        let writer = store_beside(machine, space);
         let grandchild = fork(&child);
         drop(child);
         assert_eq!(byte(machine, &grandchild, X), OLD);
@@ -223,12 +91,7 @@ fn loom_a_store_against_the_end_of_the_child() {
     assert_both(explore_fork(|machine, space| {
         let child = fork(space);
         let before = frame(space, X);
-        let writer = thread::spawn(move || {
-            machine.run_as(1);
-            let running = space.activate(None);
-            store(machine, space, X, NEW);
-            drop(running);
-        });
+        let writer = store_beside(machine, space);
         drop(child);
         writer.join().unwrap();
         assert_eq!(byte(machine, space, X), NEW);
@@ -292,7 +155,7 @@ fn loom_a_reuse_against_the_late_flush_of_a_zap() {
         let writer = thread::spawn(move || {
             machine.run_as(1);
             let running = space.activate(None);
-            store(machine, space, X, NEW);
+            store_byte(machine, space, X, NEW);
             let is_reused = frame(space, X) == shared;
             let is_cached = machine.cached(0, X).is_some_and(|leaf| Some(leaf.pfn) == shared);
             assert!(!is_reused || !is_cached, "a CPU reads what another space has taken for its own");

@@ -2,17 +2,13 @@
 //! it, and a split against walkers that take no lock. The real code on the smallest tree, all executions
 //! with two preemptions.
 
-use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store};
-use super::loom_pin::limit;
 use super::world::*;
-use crate::machine::{Entry, Leaf};
+use crate::machine::Leaf;
 use crate::space::{Advice, Counter};
-use crate::table::{FastPinRefusal, walk};
+use crate::table::FastPinRefusal;
 use crate::units::{Access, Level, Rights, Vpn};
 use crate::vma::{HugePolicy, VmaFlags};
 
-/// The pages of one table: a huge page.
-const WHOLE: u64 = TABLE;
 /// The last two pages of it, which are cut off.
 const CUT: Vpn = Vpn(START.0 + TABLE - 2);
 /// Frames of which some make two blocks.
@@ -24,7 +20,7 @@ fn explore(before: fn(&TestSpace), cpus: [Program; 2], after: fn(&TestSpace)) ->
 
 /// A mapping in which nothing was touched.
 fn mapped(space: &TestSpace) {
-    map(space, START, WHOLE);
+    map(space, START, TABLE);
 }
 
 /// A mapping that a huge page maps.
@@ -32,20 +28,6 @@ fn huge(space: &TestSpace) {
     mapped(space);
     touch(space, START);
     assert!(leaf_of(space, CUT).is_some_and(|(_, level)| level == Level::Pmd));
-}
-
-fn leaf_of(space: &TestSpace, page: Vpn) -> Option<(Leaf, Level)> {
-    let reading = space.vm().read();
-    let found = walk(space.inspect().page_table(), page, Level::Pte, &reading);
-    match found.entry() {
-        Entry::Leaf(leaf) => Some((leaf, found.table.level())),
-        Entry::Absent => None,
-        other => panic!("{other:?} was left"),
-    }
-}
-
-fn store_to_start(machine: &'static Tests, space: &'static TestSpace) -> bool {
-    store(machine, space, START)
 }
 
 fn store_to_cut(machine: &'static Tests, space: &'static TestSpace) -> bool {
@@ -118,7 +100,7 @@ fn loom_a_fault_that_installs_a_huge_page_against_dontneed_of_its_end() {
 fn loom_a_huge_page_that_is_discarded_against_a_store() {
     let discard: Program = |machine, space| {
         let old = leaf_of(space, START).map(|(leaf, _)| leaf.pfn);
-        space.advise(START.addr(), WHOLE * PAGE, Advice::DontNeed).unwrap();
+        space.advise(START.addr(), TABLE * PAGE, Advice::DontNeed).unwrap();
         // CPU 1 may have a new page by now, in the block that was freed last: then it is there still.
         let is_cached = machine.cached(1, START).is_some_and(|leaf| Some(leaf.pfn) == old);
         assert!(!is_cached || leaf_of(space, START).is_some());
@@ -139,7 +121,7 @@ fn loom_a_huge_page_that_is_discarded_against_a_store() {
 fn loom_a_huge_page_that_is_discarded_where_it_is_cached_against_a_store() {
     let discard: Program = |machine, space| {
         assert!(store(machine, space, START));
-        space.advise(START.addr(), WHOLE * PAGE, Advice::DontNeed).unwrap();
+        space.advise(START.addr(), TABLE * PAGE, Advice::DontNeed).unwrap();
         true
     };
     let store_to_one: Program = |machine, space| {

@@ -1,17 +1,12 @@
 //! Faults that map the huge zero page, and that replace it, against each other and against a writer. The real
 //! code on the smallest tree, all executions with two preemptions.
 
-use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store};
 use super::world::*;
 use crate::machine::testing::{TestCpu, played};
-use crate::machine::{Entry, Leaf};
 use crate::space::{Counter, Fault};
-use crate::table::walk;
 use crate::units::{Access, Level, Vpn};
 use crate::vma::HugePolicy;
 
-/// The pages of one table.
-const WHOLE: u64 = TABLE;
 /// Another page of it.
 const OTHER: Vpn = Vpn(START.0 + 7);
 /// Frames: the huge zero page, two that are allocated at once, and what goes beside.
@@ -22,7 +17,7 @@ fn explore(before: fn(&TestSpace), cpus: [Program; 2], after: fn(&TestSpace)) ->
 }
 
 fn mapped(space: &TestSpace) {
-    map(space, START, WHOLE);
+    map(space, START, TABLE);
 }
 
 /// A mapping that the huge zero page maps.
@@ -30,16 +25,6 @@ fn zero(space: &TestSpace) {
     mapped(space);
     space.fault(Fault { addr: START.addr(), access: Access::Read }).unwrap();
     assert!(is_zero(space));
-}
-
-fn leaf_of(space: &TestSpace, page: Vpn) -> Option<(Leaf, Level)> {
-    let reading = space.vm().read();
-    let found = walk(space.inspect().page_table(), page, Level::Pte, &reading);
-    match found.entry() {
-        Entry::Leaf(leaf) => Some((leaf, found.table.level())),
-        Entry::Absent => None,
-        other => panic!("{other:?} was left"),
-    }
 }
 
 fn is_zero(space: &TestSpace) -> bool {
@@ -67,10 +52,6 @@ fn load_start(machine: &'static Tests, space: &'static TestSpace) -> bool {
 
 fn load_other(machine: &'static Tests, space: &'static TestSpace) -> bool {
     load(machine, space, OTHER)
-}
-
-fn store_to_start(machine: &'static Tests, space: &'static TestSpace) -> bool {
-    store(machine, space, START)
 }
 
 #[test]
@@ -115,7 +96,7 @@ fn loom_two_stores_to_the_huge_zero_page() {
 #[test]
 fn loom_a_load_that_maps_the_huge_zero_page_against_munmap_of_its_end() {
     let unmap_the_end: Program = |machine, space| {
-        let end = Vpn(START.0 + WHOLE - 2);
+        let end = Vpn(START.0 + TABLE - 2);
         unmap(space, end, 2);
         assert!(!machine.has_cached(1, end), "a page is cached that is gone");
         assert_eq!(leaf_of(space, end), None, "a leaf is left where nothing is mapped");

@@ -2,26 +2,16 @@
 //! clear its leaf, and the split of a folio against leaves that come and go, and against the end of its
 //! object. The real code on the smallest tree, all executions with two preemptions, or one.
 
-use super::loom_fork::fork;
-use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_set_up, store};
 use super::world::*;
-use crate::machine::testing::{played, with_leaked};
-use crate::machine::{Entry, Leaf};
+use crate::machine::Leaf;
+use crate::machine::testing::played;
 use crate::space::*;
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::refill_zeros;
-use crate::sync::testing::run_model;
 use crate::sync::testing::thread;
-use crate::table::walk;
 use crate::units::{Access, Level, Order, Pfn, Rights, Vpn};
 use crate::vma::{SharedHugePolicy, VmaFlags};
-use core::cell::Cell;
-use std::boxed::Box;
-use std::sync::atomic::AtomicUsize;
 use std::vec::Vec;
 
-/// The last page of the huge page, which is cut off.
-const LAST: Vpn = Vpn(START.0 + TABLE - 1);
 /// Where the first two pages of the memory are mapped once more, at another place within a huge page.
 const ALIAS: Vpn = Vpn(START.0 + TABLE + 9);
 /// Frames of which some make two blocks.
@@ -49,16 +39,6 @@ fn huge(space: &TestSpace) {
     aliased(space);
     touch(space, START);
     assert!(leaf_of(space, LAST).is_some_and(|(_, level)| level == Level::Pmd));
-}
-
-fn leaf_of(space: &TestSpace, page: Vpn) -> Option<(Leaf, Level)> {
-    let reading = space.vm().read();
-    let found = walk(space.inspect().page_table(), page, Level::Pte, &reading);
-    match found.entry() {
-        Entry::Leaf(leaf) => Some((leaf, found.table.level())),
-        Entry::Absent => None,
-        other => panic!("{other:?} was left"),
-    }
 }
 
 /// The frame that the entry of a page leads to.
@@ -101,14 +81,6 @@ fn explore_bounded(preemptions: usize, pair: Pair) -> [usize; 2] {
 /// Shared memory gets huge pages.
 fn options() -> VmOptions<'static, Tests> {
     VmOptions { shared_huge_pages: SharedHugePolicy::Always, ..VmOptions::default() }
-}
-
-fn store_to_start(machine: &'static Tests, space: &'static TestSpace) -> bool {
-    store(machine, space, START)
-}
-
-fn store_to_last(machine: &'static Tests, space: &'static TestSpace) -> bool {
-    store(machine, space, LAST)
 }
 
 /// The first page of the memory, at the place that does not fit.
@@ -221,48 +193,30 @@ type Two = [fn(&'static Tests, &TestSpace) -> bool; 2];
 /// Runs both in all executions, on two spaces that share untouched memory. Returns how often CPU 1 was
 /// refused, and not.
 fn explore_two(cpus: Two) -> [usize; 2] {
-    let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
-    run_model(2, move || {
-        with_leaked(Tests::of_format(FRAMES, 2), |machine| {
-            let memory = boot_map(machine).claim(machine).unwrap();
-            with_leaked(Vm::start(memory, options()).unwrap(), |vm| {
-                let before = Cell::new(0);
-                with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {
-                    for cpu in [1, 0] {
-                        machine.run_as(cpu);
-                        warm(space);
-                    }
-                    before.set(vm.memory().stats().allocated());
-                    mapped(space);
-                    let child = fork(space);
-                    refill_zeros();
-                    let other = thread::spawn(move || {
-                        machine.run_as(1);
-                        let running = child.activate(None);
-                        let found = cpus[1](machine, &child);
-                        drop(running);
-                        (found, child)
-                    });
-                    let running = space.activate(None);
-                    cpus[0](machine, space);
-                    drop(running);
-                    let (found, child) = other.join().unwrap();
-                    recount(&[space, &child]);
-                    let frames =
-                        [space.inspect().resident_frame(START), child.inspect().resident_frame(START)];
-                    assert!(frames[0].is_none() || frames[1].is_none() || frames[0] == frames[1]);
-                    drop(child);
-                    recount(&[space]);
-                    seen[usize::from(found)].fetch_add(1, Relaxed);
-                });
-                vm.trim();
-                let after = vm.memory().check().unwrap().allocated;
-                assert_eq!(after, before.get() - OF_SPACE, "frames handed out before and after");
-                assert_eq!(vm.totals().get(Counter::NrShmemPmdMapped), 0);
-            });
+    let prepared = move |machine: &'static Tests, space: &'static TestSpace| {
+        mapped(space);
+        let child = fork(space);
+        refill_zeros();
+        let other = thread::spawn(move || {
+            machine.run_as(1);
+            let running = child.activate(None);
+            let found = cpus[1](machine, &child);
+            drop(running);
+            (found, child)
         });
-    });
-    seen.each_ref().map(|count| count.load(Relaxed))
+        let running = space.activate(None);
+        cpus[0](machine, space);
+        drop(running);
+        let (found, child) = other.join().unwrap();
+        recount(&[space, &child]);
+        let frames = [space.inspect().resident_frame(START), child.inspect().resident_frame(START)];
+        assert!(frames[0].is_none() || frames[1].is_none() || frames[0] == frames[1]);
+        drop(child);
+        recount(&[space]);
+        found
+    };
+    let after = |vm: &'static TestVm| assert_eq!(vm.totals().get(Counter::NrShmemPmdMapped), 0);
+    explore_space(Size::of(FRAMES), options, prepared, after)
 }
 
 #[test]

@@ -5,40 +5,19 @@
 //! CPU 0 has called, CPU 2 helps, CPU 1 runs the space. A job's dispatch has models of its own (`work`): here
 //! the parts are given to the workers.
 
-use super::loom_pairs::{TestSpace, Tests, store};
 use super::world::*;
 use crate::machine::Entry;
-use crate::machine::testing::with_leaked;
 use crate::space::edit::Zap;
 use crate::space::*;
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::forget_value;
 use crate::sync::refill_zeros;
-use crate::sync::testing::{run_model, thread};
-use crate::table::{SlotMarker, walk};
-use crate::units::{Access, Level, Pfn, Vpn, VpnRange};
-use core::cell::Cell;
+use crate::sync::testing::thread;
+use crate::table::SlotMarker;
+use crate::units::{Access, Vpn, VpnRange};
 use std::boxed::Box;
-use std::sync::atomic::AtomicUsize;
-
-/// A page of the first table, which the caller sweeps, and one of the next, which the helper sweeps.
-const X: Vpn = START;
-const Y: Vpn = Vpn(START.0 + TABLE);
 
 fn page(page: Vpn) -> VpnRange {
     VpnRange::new(page, page.add(1))
-}
-
-fn entry(space: &TestSpace, page: Vpn) -> Entry {
-    let reading = space.vm.rcu.read();
-    walk(&space.entries.table, page, Level::Pte, &reading).entry()
-}
-
-fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {
-    match entry(space, page) {
-        Entry::Leaf(leaf) => Some(leaf.pfn),
-        _ => None,
-    }
 }
 
 /// Drops the contents of both pages, in two parts.
@@ -58,33 +37,16 @@ fn drop_in_parts(machine: &'static Tests, space: &'static TestSpace) {
     });
 }
 
-/// CPU 1 stores to `stored` twice while both pages are dropped. Returns how often it found the old frame, and
+/// X lies in the table that the caller sweeps, Y in that of the helper. CPU 1 stores to `stored` twice while both pages are dropped. Returns how often it found the old frame, and
 /// how often not.
 fn explore_parts(before: fn(&TestSpace), stored: Vpn) -> [usize; 2] {
-    let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
-    run_model(1, move || {
-        with_leaked(Tests::of_format(128, 3), |machine| {
-            with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {
-                let allocated = Cell::new(0);
-                with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {
-                    for cpu in [2, 1, 0] {
-                        machine.run_as(cpu);
-                        warm(space);
-                    }
-                    allocated.set(vm.memory().check().unwrap().allocated);
-                    map(space, START, TABLE + 1);
-                    [X, Y].iter().for_each(|&page| touch(space, page));
-                    before(space);
-                    let found = one_execution(machine, space, stored);
-                    seen[usize::from(found)].fetch_add(1, Relaxed);
-                });
-                vm.trim();
-                let after = vm.memory().check().unwrap().allocated;
-                assert_eq!(after, allocated.get() - OF_SPACE, "frames handed out before and after");
-            });
-        });
-    });
-    seen.each_ref().map(|count| count.load(Relaxed))
+    let prepared = move |machine: &'static Tests, space: &'static TestSpace| {
+        map(space, START, TABLE + 1);
+        [X, Y].iter().for_each(|&page| touch(space, page));
+        before(space);
+        one_execution(machine, space, stored)
+    };
+    explore_space(Size { frames: 128, cpus: 3, preemptions: 1 }, VmOptions::default, prepared, |_| ())
 }
 
 fn one_execution(machine: &'static Tests, space: &'static TestSpace, stored: Vpn) -> bool {
@@ -106,10 +68,6 @@ fn one_execution(machine: &'static Tests, space: &'static TestSpace, stored: Vpn
     let found = program.join().unwrap();
     assert!(![X, Y].iter().any(|&page| is_pending(entry(space, page))));
     found
-}
-
-fn assert_both(seen: [usize; 2]) {
-    assert!(seen.iter().all(|&count| count > 0), "the page must be found and missed: {seen:?}");
 }
 
 #[test]

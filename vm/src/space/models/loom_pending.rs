@@ -3,17 +3,14 @@
 //! Two pages of one table, whose frames other spaces have mapped: a gather of models has a place for one such
 //! frame, so the other one's stays in its slot.
 
-use super::loom_pairs::{
-    Pair, Program, TestSpace, Tests, assert_both, explore_pair, explore_pair_on, mapped, store,
-};
 use super::world::*;
 use crate::frame::Kind;
 use crate::machine::Entry;
 use crate::machine::testing::played;
 use crate::space::*;
 use crate::sync::forget_value;
-use crate::table::{SlotMarker, walk};
-use crate::units::{Access, Level, Pfn, Vpn};
+use crate::table::SlotMarker;
+use crate::units::{Access, Pfn, Vpn};
 use crate::vma::HugePolicy;
 use std::boxed::Box;
 
@@ -28,18 +25,6 @@ fn shared(space: &TestSpace) {
     let child = Box::new(space.fork().unwrap());
     forget_value(&*child);
     drop(child);
-}
-
-fn entry(space: &TestSpace, page: Vpn) -> Entry {
-    let reading = space.vm.rcu.read();
-    walk(&space.entries.table, page, Level::Pte, &reading).entry()
-}
-
-fn frame(space: &TestSpace, page: Vpn) -> Option<Pfn> {
-    match entry(space, page) {
-        Entry::Leaf(leaf) => Some(leaf.pfn),
-        _ => None,
-    }
 }
 
 /// No CPU has `frame` cached for the second page.

@@ -1,29 +1,13 @@
 //! Pins against forks, and against writes that copy or reuse: a pinned page keeps its frame.
 
-use super::loom_fork::*;
-use super::loom_pairs::{TestSpace, Tests, assert_both};
-use crate::frame::PinnedFrame;
+use super::world::*;
 use crate::machine::testing::TestCpu;
-use crate::space::{MemlockLimit, PinnedPages};
+use crate::space::MemlockLimit;
 use crate::sync::testing::thread;
-use crate::units::{Access, Pfn, Vpn};
-use std::boxed::Box;
-
-pub(super) type Pins = PinnedPages<'static, 'static, Tests, [Option<PinnedFrame<'static, Tests>>; 1]>;
-
-/// A limit whose word is there before there are threads.
-pub(super) fn limit() -> &'static MemlockLimit<TestCpu> {
-    let limit: &'static MemlockLimit<TestCpu> = Box::leak(Box::new(MemlockLimit::new(9)));
-    assert_eq!(limit.locked_pages(), 0);
-    limit
-}
+use crate::units::{Access, Vpn};
 
 fn pin(space: &'static TestSpace, page: Vpn, limit: &'static MemlockLimit<TestCpu>) -> Pins {
     space.pin_pages(page.addr(), Access::Read, limit, [None]).unwrap()
-}
-
-pub(super) fn pinned(pins: &Pins) -> Option<Pfn> {
-    pins.frames().next().map(PinnedFrame::pfn)
 }
 
 /// CPU 1 pins X to read.
@@ -92,8 +76,8 @@ fn loom_a_child_has_no_store_to_a_pinned_page_without_those_before_it() {
         let limit = limit();
         let pins = [X, Y].map(|page| pin(space, page, limit));
         let program = |machine, space| {
-            store(machine, space, X, NEW);
-            store(machine, space, Y, NEW);
+            store_byte(machine, space, X, NEW);
+            store_byte(machine, space, Y, NEW);
         };
         let has_new = fork_beside(machine, space, program, |[x, y]| y == OLD || x == NEW);
         assert_eq!(pins.each_ref().map(|pins| pinned(pins)), [X, Y].map(|page| frame(space, page)));

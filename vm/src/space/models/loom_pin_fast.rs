@@ -1,8 +1,5 @@
 //! Pins without a lock, against what takes the page's frame away, frees it, maps it elsewhere, or shares it.
 
-use super::loom_fork::*;
-use super::loom_pairs::{TestSpace, Tests, assert_both, leaf};
-use super::loom_pin::{Pins, limit, pinned};
 use super::world::*;
 use crate::space::Advice;
 use crate::sync::testing::thread;
@@ -91,7 +88,7 @@ fn loom_a_fast_pin_that_marks_its_entry_against_mprotect() {
         let pinner = fast_beside(machine, space, Access::Write);
         space.protect(X.addr(), PAGE, VmaFlags::READ).unwrap();
         let is_pinned = pinner.join().unwrap().is_some();
-        let leaf = leaf(space).unwrap();
+        let leaf = leaf(space, START).unwrap();
         assert!(!leaf.rights.contains(Rights::WRITE), "a right is back that was taken away");
         assert!(!is_pinned || leaf.dirty, "a dirty bit is lost");
         is_pinned

@@ -1,9 +1,6 @@
 //! Pins of a range whose pages two tables map, all or none, against what takes a part of it away, or shares
 //! it.
 
-use super::loom_fork::*;
-use super::loom_pairs::{TestSpace, Tests, assert_both};
-use super::loom_pin::limit;
 use super::world::*;
 use crate::frame::PinnedFrame;
 use crate::machine::testing::TestCpu;

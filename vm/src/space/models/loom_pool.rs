@@ -2,66 +2,25 @@
 //! against a page that is dropped. The pool has as many pages as are set aside, so that each reserve counts.
 //! The real code on the smallest tree, all executions with two preemptions.
 
-use super::loom_fork;
-use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store};
-use super::loom_pin::limit;
 use super::world::*;
 use crate::frame::PoolCounts;
 use crate::machine::Entry;
 use crate::machine::testing::played;
-use crate::space::{Advice, MapBacking, MapRequest, Place};
-use crate::table::{SlotMarker, walk};
-use crate::units::{Access, Level, PageSize, Vpn};
-use crate::vma::HugePolicy;
-
-/// The pages of one table: a huge page.
-const WHOLE: u64 = TABLE;
-/// The last of them.
-const LAST: Vpn = Vpn(START.0 + TABLE - 1);
-/// Frames of which some make two blocks.
-const FRAMES: u64 = 3 * TABLE;
-const SIZE: PageSize = PageSize::Huge;
-
-/// Plays a model with a pool of one page, which is set aside. Afterwards it is free, and given back.
-fn explore(before: fn(&TestSpace), cpus: [Program; 2]) -> [usize; 2] {
-    let after = |space: &TestSpace| {
-        space.vm().memory().check().unwrap();
-        space.unmap(START.addr(), WHOLE * PAGE).unwrap();
-        let free = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
-        assert_eq!(space.vm().memory().huge_pool(SIZE), free);
-        space.vm().resize_huge_pool(SIZE, 0);
-    };
-    explore_pair_on(Pair { before, cpus, after }, FRAMES, HugePolicy::Never, 2)
-}
-
-fn map_pool(space: &TestSpace) {
-    let request = MapRequest { place: Place::Fixed(START.addr()), ..MapRequest::anonymous(WHOLE * PAGE) };
-    space.map(&request.backed_by(MapBacking::Hugetlb(SIZE))).unwrap();
-}
+use crate::space::{Advice, MapBacking, MapRequest, Place, Sharing};
+use crate::table::SlotMarker;
+use crate::units::{Access, Vpn};
+use crate::vma::{HugePolicy, VmaFlags};
 
 /// A mapping in which nothing was touched.
 fn mapped(space: &TestSpace) {
     space.vm().resize_huge_pool(SIZE, 1);
-    map_pool(space);
+    map_pool(space, Sharing::Private, VmaFlags::empty());
 }
 
 /// A mapping whose page is there.
 fn touched(space: &TestSpace) {
     mapped(space);
     touch(space, START);
-}
-
-fn entry(space: &TestSpace) -> Entry {
-    let reading = space.vm().read();
-    walk(space.inspect().page_table(), START, Level::Pte, &reading).entry()
-}
-
-fn store_to_start(machine: &'static Tests, space: &'static TestSpace) -> bool {
-    store(machine, space, START)
-}
-
-fn store_to_last(machine: &'static Tests, space: &'static TestSpace) -> bool {
-    store(machine, space, LAST)
 }
 
 /// The one that comes second finds no free page, and none that it needs.
@@ -75,7 +34,7 @@ fn loom_two_faults_race_for_one_page_that_is_set_aside() {
         assert!(store(machine, space, LAST), "a page was set aside");
         true
     };
-    explore(mapped, [first, second]);
+    explore_pool(mapped, [first, second]);
 }
 
 /// Nothing is set aside, and there is a page for each of the two: one goes back.
@@ -83,15 +42,15 @@ fn loom_two_faults_race_for_one_page_that_is_set_aside() {
 fn loom_two_faults_race_for_one_entry_with_a_page_each() {
     let before = |space: &TestSpace| {
         space.vm().resize_huge_pool(SIZE, 2);
-        let one = MapRequest::anonymous(WHOLE * PAGE);
-        let flags = one.flags | crate::vma::VmaFlags::NORESERVE;
+        let one = MapRequest::anonymous(TABLE * PAGE);
+        let flags = one.flags | VmaFlags::NORESERVE;
         let request = MapRequest { place: Place::Fixed(START.addr()), flags, ..one };
         space.map(&request.backed_by(MapBacking::Hugetlb(SIZE))).unwrap();
     };
     let after = |space: &TestSpace| {
         space.vm().memory().check().unwrap();
         assert_eq!(space.vm().memory().huge_pool(SIZE).free, 1);
-        space.unmap(START.addr(), WHOLE * PAGE).unwrap();
+        space.unmap(START.addr(), TABLE * PAGE).unwrap();
         space.vm().resize_huge_pool(SIZE, 0);
     };
     let cpus = [store_to_start, store_to_last];
@@ -102,33 +61,33 @@ fn loom_two_faults_race_for_one_entry_with_a_page_each() {
 #[test]
 fn loom_a_fault_against_munmap_and_mmap_of_the_only_page() {
     let map_again: Program = |machine, space| {
-        space.unmap(START.addr(), WHOLE * PAGE).unwrap();
+        space.unmap(START.addr(), TABLE * PAGE).unwrap();
         assert!(!machine.has_cached(1, START), "a page is cached that is gone");
-        map_pool(space);
+        map_pool(space, Sharing::Private, VmaFlags::empty());
         true
     };
-    let seen = explore(mapped, [map_again, store_to_last]);
+    let seen = explore_pool(mapped, [map_again, store_to_last]);
     assert!(seen.iter().all(|&count| count > 0), "found and missed: {seen:?}");
 }
 
 #[test]
 fn loom_a_page_that_is_dropped_against_a_store() {
     let discard: Program = |machine, space| {
-        let old = match entry(space) {
+        let old = match entry(space, START) {
             Entry::Leaf(leaf) => Some(leaf.pfn),
             _ => None,
         };
-        space.advise(START.addr(), WHOLE * PAGE, Advice::DontNeed).unwrap();
+        space.advise(START.addr(), TABLE * PAGE, Advice::DontNeed).unwrap();
         // CPU 1 may have a new page by now, which is the only one there is: then it is there still.
         let is_cached = machine.cached(1, START).is_some_and(|leaf| Some(leaf.pfn) == old);
-        assert!(!is_cached || entry(space) != SlotMarker::HugetlbReserved.entry());
+        assert!(!is_cached || entry(space, START) != SlotMarker::HugetlbReserved.entry());
         true
     };
     let must_store: Program = |machine, space| {
         assert!(store_to_start(machine, space) && store_to_last(machine, space), "a page is set aside");
         true
     };
-    explore(touched, [discard, must_store]);
+    explore_pool(touched, [discard, must_store]);
 }
 
 /// A pin that is there before the page is dropped keeps the only page, and so the entry loses its reserve;
@@ -137,7 +96,7 @@ fn loom_a_page_that_is_dropped_against_a_store() {
 #[test]
 fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
     let discard: Program = |_, space| {
-        space.advise(START.addr(), WHOLE * PAGE, Advice::DontNeed).unwrap();
+        space.advise(START.addr(), TABLE * PAGE, Advice::DontNeed).unwrap();
         true
     };
     let pin: Program = |_, space| {
@@ -146,14 +105,14 @@ fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
         let Ok(pins) = pins else { return false };
         let head = pins.frames().next().unwrap().pfn();
         assert!(head.0 % TABLE == TABLE - 1, "the frame of another page is pinned");
-        let entry = entry(space);
+        let entry = entry(space, START);
         if entry == Entry::Absent {
             assert_eq!(space.vm().memory().huge_pool(SIZE).reserved, 0);
         }
         assert_ne!(entry, SlotMarker::HugetlbReserved.entry(), "the only page is reserved, and pinned");
         true
     };
-    let seen = explore(touched, [discard, pin]);
+    let seen = explore_pool(touched, [discard, pin]);
     assert!(seen.iter().all(|&count| count > 0), "found and missed: {seen:?}");
 }
 
@@ -165,28 +124,28 @@ fn loom_a_fork_that_shares_two_pages_against_stores_to_both() {
         space.vm().resize_huge_pool(SIZE, 4);
         let request = MapRequest {
             place: Place::Fixed(START.addr()),
-            flags: crate::vma::VmaFlags::NORESERVE | MapRequest::anonymous(1).flags,
-            ..MapRequest::anonymous(2 * WHOLE * PAGE)
+            flags: VmaFlags::NORESERVE | MapRequest::anonymous(1).flags,
+            ..MapRequest::anonymous(2 * TABLE * PAGE)
         };
         space.map(&request.backed_by(MapBacking::Hugetlb(SIZE))).unwrap();
         for page in [START, SECOND] {
-            loom_fork::write(space.vm().machine(), space, page, loom_fork::OLD);
+            write(space.vm().machine(), space, page, OLD);
         }
     };
     let fork: Program = |machine, space| {
-        let child = loom_fork::fork(space);
-        let [first, second] = [START, SECOND].map(|page| loom_fork::byte(machine, &child, page));
+        let child = fork(space);
+        let [first, second] = [START, SECOND].map(|page| byte(machine, &child, page));
         assert!(first >= second, "the child has the second store, and not the first");
         true
     };
     let stores: Program = |machine, space| {
         for page in [START, SECOND] {
-            loom_fork::store(machine, space, page, loom_fork::NEW);
+            store_byte(machine, space, page, NEW);
         }
         true
     };
     let after = |space: &TestSpace| {
-        space.unmap(START.addr(), 2 * WHOLE * PAGE).unwrap();
+        space.unmap(START.addr(), 2 * TABLE * PAGE).unwrap();
         let free = PoolCounts { total: 4, free: 4, reserved: 0, surplus: 0 };
         assert_eq!(space.vm().memory().huge_pool(SIZE), free);
         space.vm().resize_huge_pool(SIZE, 0);

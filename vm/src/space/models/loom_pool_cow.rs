@@ -2,26 +2,18 @@
 //! space does with its leaf, two CPUs of one space, and the owner that takes the page back. The real code on
 //! the smallest tree, all executions with two preemptions.
 
-use super::loom_fork::{NEW, OLD, fork, frame, store};
-use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
-use crate::frame::PoolCounts;
 use crate::machine::testing::{TestCpu, played, with_leaked};
 use crate::space::*;
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::testing::run_model;
 use crate::sync::testing::thread;
 use crate::sync::{forget_value, refill_zeros};
 use crate::table::walk;
 use crate::table::{Poison, SlotMarker};
-use crate::units::{Access, Level, PageSize, Pfn, Vpn};
+use crate::units::{Access, Level, Pfn};
+use crate::vma::VmaFlags;
 use core::cell::Cell;
 use std::boxed::Box;
-use std::sync::atomic::AtomicUsize;
 
-/// The first base page of the huge page.
-const X: Vpn = START;
-const SIZE: PageSize = PageSize::Huge;
 /// What the second writer stores.
 const OTHER: u8 = 3;
 
@@ -36,54 +28,26 @@ fn explore(pool: u64, body: Body) -> [usize; 2] {
 
 /// As [`explore`], with so many preemptions.
 fn explore_bounded(preemptions: usize, pool: u64, body: Body) -> [usize; 2] {
-    let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
-    run_model(preemptions, move || {
-        with_leaked(Tests::of_format((pool + 3) * TABLE, 2), |machine| {
-            with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {
-                let before = Cell::new(0);
-                with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {
-                    for cpu in [1, 0] {
-                        machine.run_as(cpu);
-                        warm(space);
-                    }
-                    before.set(vm.memory().stats().allocated());
-                    let all = vm.resize_huge_pool(SIZE, pool);
-                    assert_eq!((all.total, all.free), (pool, pool));
-                    let child = shared(machine, space);
-                    refill_zeros();
-                    seen[usize::from(body(machine, space, child))].fetch_add(1, Relaxed);
-                });
-                vm.trim();
-                let all = PoolCounts { total: pool, free: pool, reserved: 0, surplus: 0 };
-                assert_eq!(vm.memory().huge_pool(SIZE), all);
-                vm.resize_huge_pool(SIZE, 0);
-                vm.trim();
-                let after = vm.memory().check().unwrap().allocated;
-                assert_eq!(after, before.get() - OF_SPACE, "frames handed out before and after");
-            });
-        });
-    });
-    let seen = seen.each_ref().map(|count| count.load(Relaxed));
-    std::eprintln!("{seen:?}");
-    seen
+    let prepared = move |machine: &'static Tests, space: &'static TestSpace| {
+        assert_eq!(space.vm().resize_huge_pool(SIZE, pool), all_free(pool));
+        let child = shared(machine, space);
+        refill_zeros();
+        body(machine, space, child)
+    };
+    let after = move |vm: &'static TestVm| {
+        assert_eq!(vm.memory().huge_pool(SIZE), all_free(pool));
+        vm.resize_huge_pool(SIZE, 0);
+        vm.trim();
+    };
+    let size = Size { preemptions, ..Size::of((pool + 3) * TABLE) };
+    explore_space(size, VmOptions::default, prepared, after)
 }
 
 /// Maps the page, stores to it, and forks.
 fn shared(machine: &'static Tests, space: &'static TestSpace) -> Box<TestSpace> {
-    let place = Place::Fixed(START.addr());
-    space
-        .map(
-            &MapRequest { place, ..MapRequest::anonymous(TABLE * PAGE) }.backed_by(MapBacking::Hugetlb(SIZE)),
-        )
-        .unwrap();
+    map_pool(space, Sharing::Private, VmaFlags::empty());
     touch(space, X);
-    // The words of a fork, of a reuse and of CPU 1's MMU are there before there are threads.
-    drop(fork(space));
-    machine.run_as(1);
-    let running = space.activate(None);
-    store(machine, space, X, OLD);
-    drop(running);
-    machine.run_as(0);
+    forked_once(machine, space);
     machine.write(head(space).unwrap().add(TABLE - 1), 0, &[OLD]);
     fork(space)
 }
@@ -101,16 +65,6 @@ fn held(machine: &Tests, space: &TestSpace) -> Option<[u8; 2]> {
     Some([bytes[0][0], bytes[1][0]])
 }
 
-/// Stores X on CPU 1, which runs the space.
-fn store_beside(machine: &'static Tests, space: &'static TestSpace) -> thread::JoinHandle<()> {
-    thread::spawn(move || {
-        machine.run_as(1);
-        let running = space.activate(None);
-        store(machine, space, X, NEW);
-        drop(running);
-    })
-}
-
 /// The pool has one page for the two: the CPU that takes it leaves the old one to the other.
 #[test]
 fn loom_stores_of_two_spaces_to_one_page_of_a_pool_that_has_one_more() {
@@ -118,7 +72,7 @@ fn loom_stores_of_two_spaces_to_one_page_of_a_pool_that_has_one_more() {
         let shared = head(space);
         let writer = store_beside(machine, space);
         let running = child.activate(None);
-        store(machine, &child, X, OTHER);
+        store_byte(machine, &child, X, OTHER);
         drop(running);
         writer.join().unwrap();
         assert_eq!([held(machine, space), held(machine, &child)], [Some([NEW, OLD]), Some([OTHER, OLD])]);
@@ -140,7 +94,7 @@ fn store_against(
         beside()
     });
     let running = space.activate(None);
-    store(machine, space, X, NEW);
+    store_byte(machine, space, X, NEW);
     drop(running);
     let _child = other.join().unwrap();
     assert_eq!(held(machine, space), Some([NEW, OLD]));
@@ -173,7 +127,7 @@ fn loom_two_cpus_of_one_space_store_to_a_shared_page_of_the_pool() {
     explore_bounded(played(1, 2), 3, |machine, space, child| {
         let writer = store_beside(machine, space);
         let running = space.activate(None);
-        store(machine, space, X, OTHER);
+        store_byte(machine, space, X, OTHER);
         drop(running);
         writer.join().unwrap();
         let [first, last] = held(machine, space).expect("the page is there");

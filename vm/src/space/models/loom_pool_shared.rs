@@ -2,61 +2,21 @@
 //! against munmap of the last mapping, with which the object ends. The real code on the smallest tree, all
 //! executions with two preemptions.
 
-use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store};
-use super::loom_pin::limit;
 use super::world::*;
-use crate::frame::PoolCounts;
-use crate::space::{MapBacking, MapRequest, Place, Sharing};
-use crate::units::{Access, PageSize, Vpn};
+use crate::space::Sharing;
+use crate::units::Access;
 use crate::vma::{HugePolicy, VmaFlags};
-
-/// The pages of one table: a huge page.
-const WHOLE: u64 = TABLE;
-/// The last of them.
-const LAST: Vpn = Vpn(START.0 + TABLE - 1);
-const SIZE: PageSize = PageSize::Huge;
-
-fn map_shared(space: &TestSpace, more: VmaFlags) {
-    let one = MapRequest::anonymous(WHOLE * PAGE);
-    let (place, sharing) = (Place::Fixed(START.addr()), Sharing::Shared);
-    space
-        .map(
-            &MapRequest { place, sharing, flags: one.flags | more, ..one }
-                .backed_by(MapBacking::Hugetlb(SIZE)),
-        )
-        .unwrap();
-}
 
 /// A mapping in which nothing was touched; the pool has its page, and no other.
 fn mapped(space: &TestSpace) {
     space.vm().resize_huge_pool(SIZE, 1);
-    map_shared(space, VmaFlags::empty());
+    map_pool(space, Sharing::Shared, VmaFlags::empty());
 }
 
 /// A mapping whose page is there.
 fn touched(space: &TestSpace) {
     mapped(space);
     touch(space, START);
-}
-
-fn unmap(space: &TestSpace) {
-    space.unmap(START.addr(), WHOLE * PAGE).unwrap();
-}
-
-/// Plays a model with a pool of one page, which is free at the end.
-fn explore(before: fn(&TestSpace), cpus: [Program; 2]) -> [usize; 2] {
-    let after = |space: &TestSpace| {
-        space.vm().memory().check().unwrap();
-        unmap(space);
-        let free = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
-        assert_eq!(space.vm().memory().huge_pool(SIZE), free);
-        space.vm().resize_huge_pool(SIZE, 0);
-    };
-    explore_pair_on(Pair { before, cpus, after }, 3 * TABLE, HugePolicy::Never, 2)
-}
-
-fn store_to_last(machine: &'static Tests, space: &'static TestSpace) -> bool {
-    store(machine, space, LAST)
 }
 
 /// The one that comes second finds no free page, and the one that the object has got.
@@ -70,7 +30,7 @@ fn loom_two_faults_race_for_the_only_page_of_an_object() {
         assert!(store(machine, space, LAST), "a page was set aside");
         true
     };
-    explore(mapped, [first, second]);
+    explore_pool(mapped, [first, second]);
 }
 
 /// Nothing is set aside, and there is a page for each of the two: one goes back.
@@ -78,12 +38,12 @@ fn loom_two_faults_race_for_the_only_page_of_an_object() {
 fn loom_two_faults_fill_one_page_of_an_object_with_a_page_each() {
     let before = |space: &TestSpace| {
         space.vm().resize_huge_pool(SIZE, 2);
-        map_shared(space, VmaFlags::NORESERVE);
+        map_pool(space, Sharing::Shared, VmaFlags::NORESERVE);
     };
     let after = |space: &TestSpace| {
         space.vm().memory().check().unwrap();
         assert_eq!(space.vm().memory().huge_pool(SIZE).free, 1);
-        unmap(space);
+        unmap(space, START, TABLE);
         assert_eq!(space.vm().memory().huge_pool(SIZE).free, 2);
         space.vm().resize_huge_pool(SIZE, 0);
     };
@@ -95,12 +55,12 @@ fn loom_two_faults_fill_one_page_of_an_object_with_a_page_each() {
 #[test]
 fn loom_a_fault_against_munmap_of_the_last_mapping() {
     let map_again: Program = |machine, space| {
-        unmap(space);
+        unmap(space, START, TABLE);
         assert!(!machine.has_cached(1, START), "a page is cached that is gone");
-        map_shared(space, VmaFlags::empty());
+        map_pool(space, Sharing::Shared, VmaFlags::empty());
         true
     };
-    let seen = explore(mapped, [map_again, store_to_last]);
+    let seen = explore_pool(mapped, [map_again, store_to_last]);
     assert!(seen.iter().all(|&count| count > 0), "found and missed: {seen:?}");
 }
 
@@ -108,7 +68,7 @@ fn loom_a_fault_against_munmap_of_the_last_mapping() {
 #[test]
 fn loom_a_fast_pin_against_munmap_of_the_last_mapping() {
     let end: Program = |_, space| {
-        unmap(space);
+        unmap(space, START, TABLE);
         true
     };
     let pin: Program = |_, space| {
@@ -120,6 +80,6 @@ fn loom_a_fast_pin_against_munmap_of_the_last_mapping() {
         assert_eq!(space.vm().memory().huge_pool(SIZE).free, 0, "a pinned page is free");
         true
     };
-    let seen = explore(touched, [end, pin]);
+    let seen = explore_pool(touched, [end, pin]);
     assert!(seen.iter().all(|&count| count > 0), "found and missed: {seen:?}");
 }

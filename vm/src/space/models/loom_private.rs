@@ -1,7 +1,5 @@
 //! Private mappings of objects, and pages that a pager fills: the real code on the smallest trees.
 
-use super::loom_fork::{NEW, OLD, X, Y, explore_fork, fork_beside, store};
-use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
 use crate::frame::PageFill;
 use crate::machine::testing::with_leaked;
@@ -31,8 +29,8 @@ fn loom_a_child_has_no_store_without_the_first_copy_before_it() {
         drop(object);
         refill_zeros();
         let program = |machine, space| {
-            store(machine, space, X, NEW);
-            store(machine, space, Y, NEW);
+            store_byte(machine, space, X, NEW);
+            store_byte(machine, space, Y, NEW);
         };
         fork_beside(machine, space, program, |[x, y]| y == OLD || x == NEW)
     }));

@@ -1,7 +1,6 @@
 //! The second half of a writer, editing entries and flushing, beside readers of the space: the real code on
 //! the smallest trees, all executions with two preemptions.
 
-use super::loom_pairs::*;
 use super::world::*;
 use crate::machine::Format;
 use crate::machine::testing::{TestCpu, ThreeLevels, TwoLevels, played};
@@ -129,9 +128,9 @@ fn fault_in_a_mapping_that_is_put_over_others(before: fn(&TestSpace)) {
             space.faults().make_present(Fault { addr: START.addr(), access: Access::Write }).is_ok();
         TestCpu::take_interrupt();
         if is_mapped {
-            let written = leaf(space).map(|leaf| leaf.pfn);
+            let written = leaf(space, START).map(|leaf| leaf.pfn);
             drop(space.mappings.share_after_writers(VpnRange::new(START, START.add(1))));
-            let kept = leaf(space).map(|leaf| leaf.pfn);
+            let kept = leaf(space, START).map(|leaf| leaf.pfn);
             assert!(written.is_some() && kept == written, "a page of the new mapping is lost");
         }
         is_mapped

@@ -1,19 +1,13 @@
 //! Walks for the entries of a frame against what changes them: a fork, the end of a space, and a sweep that
 //! gives the frame to its gather.
 
-use super::loom_fork::{OLD, X, byte, explore_fork, fork, frame, write};
-use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
 use crate::frame::FrameRef;
 use crate::machine::testing::with_leaked;
 use crate::space::*;
-use crate::sync::atomic::Ordering::Relaxed;
-use crate::sync::testing::{run_model, thread};
+use crate::sync::testing::thread;
 use crate::sync::{forget_value, refill_zeros};
-use core::cell::Cell;
 use core::ops::ControlFlow;
-use std::boxed::Box;
-use std::sync::atomic::AtomicUsize;
 use std::vec::Vec;
 
 /// Visits an entry; the test asserts that it is one, and that no walk finds a space twice.
@@ -78,52 +72,40 @@ fn loom_a_walk_for_entries_against_a_fork() {
 /// The walk may be what keeps the space that is about to end, and ends it then.
 #[test]
 fn loom_a_walk_for_entries_against_the_end_of_a_space() {
-    let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
-    run_model(2, move || {
-        with_leaked(Tests::of_format(128, 2), |machine| {
-            with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {
-                with_leaked(Spaces::new(vm).unwrap(), |spaces| {
-                    let before = Cell::new(0);
-                    let space = AddressSpace::new(vm, layout(), Path::Speculative).unwrap();
-                    for cpu in [1, 0] {
-                        machine.run_as(cpu);
-                        warm(&space);
-                    }
-                    before.set(vm.memory().check().unwrap().allocated);
-                    let parent = spaces.insert(space).unwrap();
-                    map(&parent, START, 1);
-                    write(machine, &parent, X, OLD);
-                    let child = spaces.insert(parent.fork().unwrap()).unwrap();
-                    let (pfn, id) = (frame(&parent, X).unwrap(), child.id());
-                    let walk = move || {
-                        let reference = vm.memory().try_get(pfn).unwrap();
-                        let mut seen = Vec::new();
-                        spaces.rmap_walk(&reference, visitor(pfn, &mut seen))
-                    };
-                    for cpu in [1, 0] {
-                        machine.run_as(cpu);
-                        assert_eq!(walk(), Ok(RmapFound::All(2)));
-                    }
-                    refill_zeros();
-                    let walker = thread::spawn(move || {
-                        machine.run_as(1);
-                        walk()
-                    });
-                    drop(child);
-                    let found = walker.join().unwrap();
-                    seen[usize::from(found == Ok(RmapFound::All(2)))].fetch_add(1, Relaxed);
-                    assert!(spaces.hold(id).is_none(), "a space without handles lives");
-                    assert_eq!((walk(), vm.nr_anon_nodes()), (Ok(RmapFound::All(1)), 1));
-                    drop(parent);
-                    assert_eq!(vm.nr_anon_nodes(), 0);
-                    vm.trim();
-                    // What the space has was handed out before.
-                    assert_eq!(vm.memory().check().unwrap().allocated, before.get() - OF_SPACE);
-                });
+    assert_both(explore_system(Size::of(128), VmOptions::default, |machine, vm| {
+        with_leaked(Spaces::new(vm).unwrap(), |spaces| {
+            let space = new_space(vm);
+            let before = warm_all(machine, &space, 2);
+            let parent = spaces.insert(space).unwrap();
+            map(&parent, START, 1);
+            write(machine, &parent, X, OLD);
+            let child = spaces.insert(parent.fork().unwrap()).unwrap();
+            let (pfn, id) = (frame(&parent, X).unwrap(), child.id());
+            let walk = move || {
+                let reference = vm.memory().try_get(pfn).unwrap();
+                let mut seen = Vec::new();
+                spaces.rmap_walk(&reference, visitor(pfn, &mut seen))
+            };
+            for cpu in [1, 0] {
+                machine.run_as(cpu);
+                assert_eq!(walk(), Ok(RmapFound::All(2)));
+            }
+            refill_zeros();
+            let walker = thread::spawn(move || {
+                machine.run_as(1);
+                walk()
             });
-        });
-    });
-    assert_both(seen.each_ref().map(|count| count.load(Relaxed)));
+            drop(child);
+            let found = walker.join().unwrap();
+            assert!(spaces.hold(id).is_none(), "a space without handles lives");
+            assert_eq!((walk(), vm.nr_anon_nodes()), (Ok(RmapFound::All(1)), 1));
+            drop(parent);
+            assert_eq!(vm.nr_anon_nodes(), 0);
+            vm.trim();
+            assert_given_back(vm, before);
+            found == Ok(RmapFound::All(2))
+        })
+    }));
 }
 
 /// The gather links the frame through the word that holds its page.

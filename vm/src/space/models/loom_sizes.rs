@@ -2,12 +2,10 @@
 //! writers whose ranges have a part of it. The real code on the smallest tree, all executions with two
 //! preemptions.
 
-use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_with, store};
 use super::world::*;
-use crate::machine::{Entry, Leaf};
+use crate::machine::Leaf;
 use crate::space::{Advice, Counter, Fault};
-use crate::table::walk;
-use crate::units::{Access, Level, Order, Rights, Vpn};
+use crate::units::{Access, Order, Rights, Vpn};
 use crate::vma::{HugePolicy, HugeSizes, SizePolicy, VmaFlags};
 use std::vec::Vec;
 
@@ -32,23 +30,14 @@ fn mapped(space: &TestSpace) {
     touch(space, START.add(16));
 }
 
-fn leaf_of(space: &TestSpace, page: Vpn) -> Option<Leaf> {
-    let reading = space.vm().read();
-    match walk(space.inspect().page_table(), page, Level::Pte, &reading).entry() {
-        Entry::Leaf(leaf) => Some(leaf),
-        Entry::Absent => None,
-        other => panic!("{other:?} was left"),
-    }
-}
-
 /// The pages of the mapping that are there, from its first on.
 fn present(space: &TestSpace) -> Vec<u64> {
-    (0..WHOLE).filter(|&page| leaf_of(space, START.add(page)).is_some()).collect()
+    (0..WHOLE).filter(|&page| leaf(space, START.add(page)).is_some()).collect()
 }
 
 /// The pages are the frames of one block.
 fn assert_block(space: &TestSpace, first: u64, order: Order) {
-    let frame = |page| leaf_of(space, START.add(page)).expect("a page of the block is missing").pfn;
+    let frame = |page| leaf(space, START.add(page)).expect("a page of the block is missing").pfn;
     let start = frame(first);
     assert!(start.is_aligned(order));
     (0..order.frames()).for_each(|page| assert_eq!(frame(first + page), start.add(page)));
@@ -56,10 +45,6 @@ fn assert_block(space: &TestSpace, first: u64, order: Order) {
 
 fn installed(space: &TestSpace, order: Order) -> u64 {
     space.vm().totals().get(Counter::anon_fault_alloc(order).unwrap())
-}
-
-fn store_to_start(machine: &'static Tests, space: &'static TestSpace) -> bool {
-    store(machine, space, START)
 }
 
 fn store_to_cut(machine: &'static Tests, space: &'static TestSpace) -> bool {
@@ -122,13 +107,13 @@ fn loom_a_block_against_mprotect_of_its_end() {
         space.protect(CUT.addr(), 2 * PAGE, VmaFlags::READ).unwrap();
         let may_write = |leaf: Leaf| leaf.rights.contains(Rights::WRITE);
         assert!(!machine.cached(1, CUT).is_some_and(may_write), "a right is cached that is gone");
-        assert!(!leaf_of(space, CUT).is_some_and(may_write), "left writable");
+        assert!(!leaf_of(space, CUT).is_some_and(|(leaf, _)| may_write(leaf)), "left writable");
         true
     };
     explore([protect, store_to_start], |space| {
-        let leaf = leaf_of(space, START).expect("what was stored is gone");
+        let (leaf, _) = leaf_of(space, START).expect("what was stored is gone");
         assert!(leaf.rights.contains(Rights::WRITE), "more was protected than asked for");
-        assert!(!leaf_of(space, CUT).is_some_and(|leaf| leaf.rights.contains(Rights::WRITE)));
+        assert!(!leaf_of(space, CUT).is_some_and(|(leaf, _)| leaf.rights.contains(Rights::WRITE)));
     });
 }
 

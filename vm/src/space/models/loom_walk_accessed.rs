@@ -4,10 +4,8 @@
 //! Whatever comes first: nothing comes back that was taken away, no dirty bit is lost, and a page that was
 //! used is either counted by the scan or marked afterwards.
 
-use super::loom_fork::*;
-use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
-use crate::machine::{Entry, Leaf};
+use crate::machine::Leaf;
 use crate::space::Advice;
 use crate::sync::testing::thread;
 use crate::table::{LeafBits, NoteUse, walk};
@@ -25,14 +23,6 @@ fn scan_beside(machine: &'static Tests, space: &'static TestSpace, page: Vpn) ->
         let range = VpnRange::new(page, page.add(1));
         space.walker().scan_accessed(range, &reading, |_, leaf| assert!(leaf.accessed)).accessed == 1
     })
-}
-
-fn leaf_of(space: &TestSpace, page: Vpn) -> Option<Leaf> {
-    let reading = space.vm.rcu.read();
-    match walk(&space.entries.table, page, Level::Pte, &reading).entry() {
-        Entry::Leaf(leaf) => Some(leaf),
-        _ => None,
-    }
 }
 
 /// The entry of X says that the page was read, and not written.
@@ -53,7 +43,7 @@ fn loom_a_scan_against_an_unhook() {
         let scan = scan_beside(machine, space, X);
         space.advise(X.addr(), PAGE, Advice::DontNeed).unwrap();
         let is_counted = scan.join().unwrap();
-        assert_eq!(leaf_of(space, X), None, "what was dropped is there again");
+        assert_eq!(leaf(space, X), None, "what was dropped is there again");
         is_counted
     }));
 }
@@ -65,7 +55,7 @@ fn loom_a_scan_against_an_unhook_by_exchange() {
         let scan = scan_beside(machine, space, X);
         space.advise(X.addr(), PAGE, Advice::DontNeed).unwrap();
         let is_counted = scan.join().unwrap();
-        assert_eq!(leaf_of(space, X), None, "what was dropped is there again");
+        assert_eq!(leaf(space, X), None, "what was dropped is there again");
         is_counted
     }));
 }
@@ -76,7 +66,7 @@ fn loom_a_scan_against_an_installation() {
         let scan = scan_beside(machine, space, BESIDE);
         touch(space, BESIDE);
         let is_counted = scan.join().unwrap();
-        let leaf = leaf_of(space, BESIDE).unwrap();
+        let leaf = leaf(space, BESIDE).unwrap();
         assert!(leaf.dirty && leaf.rights.contains(Rights::WRITE), "the leaf is not what was installed");
         assert_used(leaf, is_counted);
         is_counted
@@ -89,7 +79,7 @@ fn loom_a_scan_against_an_adjustment() {
         let scan = scan_beside(machine, space, X);
         space.protect(X.addr(), PAGE, VmaFlags::READ).unwrap();
         let is_counted = scan.join().unwrap();
-        let leaf = leaf_of(space, X).unwrap();
+        let leaf = leaf(space, X).unwrap();
         assert!(!leaf.rights.contains(Rights::WRITE), "a right is back that was taken away");
         assert!(leaf.dirty, "a dirty bit is lost");
         assert_used(leaf, is_counted);
@@ -105,11 +95,11 @@ fn loom_a_scan_against_a_fork() {
         let scan = scan_beside(machine, space, X);
         let child = fork(space);
         let is_counted = scan.join().unwrap();
-        for leaf in [space, &child].map(|space| leaf_of(space, X).unwrap()) {
+        for leaf in [space, &child].map(|space| leaf(space, X).unwrap()) {
             assert!(!leaf.rights.contains(Rights::WRITE), "a right is back that was taken away");
             assert!(leaf.dirty, "a dirty bit is lost");
         }
-        assert_used(leaf_of(space, X).unwrap(), is_counted);
+        assert_used(leaf(space, X).unwrap(), is_counted);
         is_counted
     });
     assert!(seen[0] == 0 && seen[1] > 0, "the page was used before both: {seen:?}");
@@ -122,10 +112,10 @@ fn loom_a_scan_against_a_copy_on_write() {
         let scan = scan_beside(machine, space, X);
         // As a program does: a fault that finds the entry changed says so, and is taken again.
         let running = space.activate(None);
-        store(machine, space, X, NEW);
+        store_byte(machine, space, X, NEW);
         drop(running);
         let is_counted = scan.join().unwrap();
-        let leaf = leaf_of(space, X).unwrap();
+        let leaf = leaf(space, X).unwrap();
         assert!(leaf.dirty && leaf.rights.contains(Rights::WRITE), "the leaf is not that of the copy");
         assert_eq!((byte(machine, space, X), byte(machine, &child, X)), (NEW, OLD));
         // The old leaf may have been counted, or the new one.
@@ -144,7 +134,7 @@ fn loom_two_scans_of_one_page() {
         drop(reading);
         let theirs = scan.join().unwrap();
         assert_eq!(mine + u64::from(theirs), 1, "a use is counted twice, or lost");
-        assert!(leaf_of(space, X).unwrap().dirty, "a dirty bit is lost");
+        assert!(leaf(space, X).unwrap().dirty, "a dirty bit is lost");
         theirs
     }));
 }
@@ -160,7 +150,7 @@ fn loom_a_scan_against_hardware_that_marks_the_entry() {
             space.walker().translate_access(X.addr(), Access::Write, NoteUse::AsHardware, &reading).is_ok();
         drop(reading);
         let is_counted = scan.join().unwrap();
-        let leaf = leaf_of(space, X).unwrap();
+        let leaf = leaf(space, X).unwrap();
         assert!(leaf.dirty == stored, "a dirty bit is lost, or set by nobody");
         assert!(is_counted, "the page was used before");
         leaf.accessed

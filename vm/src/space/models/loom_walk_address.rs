@@ -1,7 +1,5 @@
 //! Translations and searches, against what takes the page, its rights, or the tables on the way away.
 
-use super::loom_fork::*;
-use super::loom_pairs::{TestSpace, Tests, assert_both, leaf};
 use super::world::*;
 use crate::space::Advice;
 use crate::sync::testing::thread;
@@ -56,7 +54,7 @@ fn loom_a_translation_that_marks_its_entry_against_mprotect() {
         let emulator = store_beside(machine, space);
         space.protect(X.addr(), PAGE, VmaFlags::READ).unwrap();
         let led = emulator.join().unwrap();
-        let leaf = leaf(space).unwrap();
+        let leaf = leaf(space, X).unwrap();
         assert!(!leaf.rights.contains(Rights::WRITE), "a right is back that was taken away");
         assert_eq!(leaf.dirty, led.is_ok(), "a dirty bit is lost, or set by nobody");
         led.is_ok()
@@ -70,7 +68,7 @@ fn loom_a_translation_that_marks_its_entry_against_a_fork() {
         let emulator = store_beside(machine, space);
         let child = fork(space);
         let led = emulator.join().unwrap();
-        let leaf = leaf(space).unwrap();
+        let leaf = leaf(space, X).unwrap();
         assert!(!leaf.rights.contains(Rights::WRITE), "a right is back that was taken away");
         assert_eq!(leaf.dirty, led.is_ok(), "a dirty bit is lost, or set by nobody");
         assert_eq!(frame(space, X), frame(&child, X));

@@ -3,59 +3,35 @@
 //! CPU 1 walks and runs no space, so that no CPU asks it for anything. What it finds is the leaf, the marker,
 //! or what lies below the new table; never half a leaf, and nothing that was not there.
 
-use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
-use crate::machine::testing::with_leaked;
 use crate::space::*;
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::refill_zeros;
-use crate::sync::testing::run_model;
 use crate::sync::testing::thread;
 use crate::table::testing::given_nowhere;
 use crate::table::{NoTranslation, NoteUse};
 use crate::units::{Access, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
-use core::cell::Cell;
-use std::boxed::Box;
-use std::sync::atomic::AtomicUsize;
 
-const HUGE: u64 = PageSize::Huge.pages();
 const FIRST: Pfn = Pfn(1 << 20);
 /// The page after the first of the leaf.
 const SECOND: Vpn = Vpn(START.0 + 1);
 
 /// Runs the body in all executions, in a space with one leaf of 2 MiB. Returns how often each result was
 /// seen.
-fn explore_huge(body: fn(&'static Tests, &'static TestSpace) -> bool) -> [usize; 2] {
-    let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
-    run_model(2, move || {
-        with_leaked(Tests::of_format(96, 2), |machine| {
-            with_leaked(Vm::new(machine, boot_map(machine)).unwrap(), |vm| {
-                let before = Cell::new(0);
-                with_leaked(AddressSpace::new(vm, layout(), Path::Speculative).unwrap(), |space| {
-                    for cpu in [1, 0] {
-                        machine.run_as(cpu);
-                        warm(space);
-                    }
-                    before.set(vm.memory().check().unwrap().allocated);
-                    map_leaf(space);
-                    refill_zeros();
-                    seen[usize::from(body(machine, space))].fetch_add(1, Relaxed);
-                });
-                vm.trim();
-                let after = vm.memory().check().unwrap().allocated;
-                assert_eq!(after, before.get() - OF_SPACE, "frames handed out before and after");
-            });
-        });
-    });
-    seen.each_ref().map(|count| count.load(Relaxed))
+fn explore_huge(body: Body) -> [usize; 2] {
+    let prepared = move |machine: &'static Tests, space: &'static TestSpace| {
+        map_leaf(space);
+        refill_zeros();
+        body(machine, space)
+    };
+    explore_space(Size::of(96), VmOptions::default, prepared, |_| ())
 }
 
 fn map_leaf(space: &TestSpace) {
-    let given = given_nowhere(PfnRange { start: FIRST, end: FIRST.add(HUGE) }, Rights::all());
+    let given = given_nowhere(PfnRange { start: FIRST, end: FIRST.add(TABLE) }, Rights::all());
     let request = MapRequest {
         place: Place::Fixed(START.addr()),
         sharing: Sharing::Shared,
-        ..MapRequest::anonymous(HUGE * PAGE)
+        ..MapRequest::anonymous(TABLE * PAGE)
     };
     space
         .map(&request.backed_by(MapBacking::Pfn { frames: &given, first: FIRST, largest: PageSize::Huge }))
@@ -117,7 +93,7 @@ fn loom_walkers_against_a_split() {
 fn loom_walkers_against_a_leaf_that_a_fault_replaces_by_a_table() {
     assert_both(explore_huge(|machine, space| {
         let walker = walk_beside(machine, space);
-        unmap(space, START, HUGE);
+        unmap(space, START, TABLE);
         map(space, START, 2);
         touch(space, START);
         let Found { led, searched, .. } = walker.join().unwrap();
@@ -144,7 +120,7 @@ fn loom_walkers_against_a_leaf_that_a_fault_replaces_by_a_table() {
 fn loom_walkers_against_mprotect_of_a_huge_leaf() {
     let seen = explore_huge(|machine, space| {
         let walker = walk_beside(machine, space);
-        space.protect(START.addr(), HUGE * PAGE, crate::vma::VmaFlags::READ).unwrap();
+        space.protect(START.addr(), TABLE * PAGE, crate::vma::VmaFlags::READ).unwrap();
         let Found { led, searched, is_counted } = walker.join().unwrap();
         assert!(led == [0, 1].map(|nth| Ok((FIRST.add(nth), PageSize::Huge))), "{led:?}");
         assert_eq!(searched, Some(SECOND));

@@ -1,7 +1,5 @@
 //! Words of a program, read in a handler without a reference, against what frees the frame and uses it anew.
 
-use super::loom_fork::*;
-use super::loom_pairs::assert_both;
 use super::world::*;
 use crate::machine::testing::TestCpu;
 use crate::space::Advice;

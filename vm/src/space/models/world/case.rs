@@ -1,32 +1,17 @@
-//! The smallest spaces in which a fault meets an unmap, and the checks of every execution.
+//! A program on one CPU against a writer on the other, and the checks of every execution.
 
-use crate::frame::{BootMap, Init, Kind, Priority, Region, RegionKind};
-use crate::machine::testing::{TestCpu, TestMachine, with_leaked};
-use crate::machine::{Entry, Format};
-use crate::space::*;
+use super::*;
+use crate::frame::Kind;
+use crate::machine::Entry;
+use crate::machine::testing::{TestCpu, with_leaked};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::refill_zeros;
-use crate::sync::testing::run_model;
-use crate::sync::testing::thread;
+use crate::sync::testing::{run_model, thread};
 use crate::table::walk;
-use crate::units::{Access, Level, NodeId, PAGE_SIZE, VirtAddr, Vpn, VpnRange};
-use crate::vma::Areas;
+use crate::units::Level;
 use core::cell::Cell;
 use std::boxed::Box;
 use std::sync::atomic::AtomicUsize;
-
-pub(in crate::space) type Space<F> = AddressSpace<'static, TestMachine<F>>;
-
-pub(in crate::space) const PAGE: u64 = PAGE_SIZE as u64;
-/// First page of the mapping that is unmapped.
-pub(in crate::space) const START: Vpn = Vpn(1024);
-/// Number of its pages.
-pub(in crate::space) const PAGES: u64 = 2;
-/// Pages that one `Pte` table covers.
-pub(in crate::space) const TABLE: u64 = 512;
-
-/// Frames that a space has from the start: its root, and the slab of its node.
-pub(in crate::space) const OF_SPACE: u64 = 2;
 
 /// Number of executions by result.
 #[derive(Debug, Default)]
@@ -67,34 +52,13 @@ pub(in crate::space) struct Case<F: Format> {
     pub(in crate::space) preemptions: usize,
 }
 
-pub(in crate::space) fn layout() -> Layout {
-    let user = VpnRange::new(Vpn(16), Vpn(2048));
-    let areas = Areas { user, mmap_base: Vpn(2000), legacy_base: Vpn(600) };
-    Layout { areas, heap_start: VirtAddr(PAGE << 10), max_mappings: 100, max_commit_pages: Some(1000) }
-}
-
-pub(in crate::space) fn boot_map<F: Format>(machine: &TestMachine<F>) -> BootMap {
-    let frames = machine.frames();
-    let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
-    BootMap::new(&[Region { start, len_bytes, kind: RegionKind::Usable(Init::Zeroed), node: NodeId(0) }])
-        .unwrap()
-}
-
-pub(in crate::space) fn map<F: Format>(space: &Space<F>, start: Vpn, pages: u64) {
-    let request = MapRequest { place: Place::Fixed(start.addr()), ..MapRequest::anonymous(pages * PAGE) };
-    space.map(&request).unwrap();
-}
-
-pub(in crate::space) fn unmap<F: Format>(space: &Space<F>, start: Vpn, pages: u64) {
-    space.unmap(start.addr(), pages * PAGE).unwrap();
-}
-
-pub(in crate::space) fn touch<F: Format>(space: &Space<F>, page: Vpn) {
-    space.fault(Fault { addr: page.addr(), access: Access::Write }).unwrap();
-}
-
 /// CPU 1 touches the page, and touches it again, as a program does.
-pub(in crate::space) fn program<F: Format>(machine: &TestMachine<F>, space: &Space<F>, case: &Case<F>, seen: &Seen) {
+pub(in crate::space) fn program<F: Format>(
+    machine: &TestMachine<F>,
+    space: &Space<F>,
+    case: &Case<F>,
+    seen: &Seen,
+) {
     let running = space.activate(None);
     for _ in 0..2 {
         while let None = use_page(machine, space, case, seen) {
@@ -206,15 +170,6 @@ pub(in crate::space) fn one_execution<F: Format>(
         before.get() - OF_SPACE,
         "frames handed out before and after"
     );
-}
-
-/// Fills this CPU's caches, and touches its words before there are threads.
-pub(in crate::space) fn warm<F: Format>(space: &Space<F>) {
-    let running = space.activate(None);
-    let memory = space.vm().memory();
-    drop([(); 2].map(|()| memory.alloc_zeroed(Priority::Normal).unwrap()));
-    assert!(space.fault(Fault { addr: START.addr(), access: Access::Write }).is_err());
-    drop(running);
 }
 
 pub(in crate::space) fn assert_forgotten<F: Format>(space: &Space<F>, page: Vpn) {
