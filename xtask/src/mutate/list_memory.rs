@@ -36,7 +36,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "map-given.refused-left-mapped",
         wrong: "a refused mapping of given frames leaves those that it has mapped",
-        test: Unit("space::ops::tests::map_given"),
+        test: Unit("space::tests::map::given"),
     },
     Mutation {
         point: "gather.deferral-freed-by-refusal",
