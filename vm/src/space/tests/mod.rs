@@ -1,5 +1,5 @@
-//! Spaces from outside. A call has a folder, and in it a file for each kind of memory that it meets; what is of no
-//! one call, or of no space, has a file of its own.
+//! Spaces from outside. A call has a folder, and in it a file for each kind of memory that it meets; what is
+//! of no one call has a file of its own.
 //!
 //! | file | memory |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | `shared_huge` | huge pages of shared memory |
 //! | `pool` | the reserved pool |
 //!
-//! `world` has the spaces of each kind, and what tests do with their pages. Other names in a call's folder are those
-//! of a way that the call takes.
+//! `world` has the spaces of each kind, and what tests do with their pages. Other files of a call are about a
+//! way that it takes.
 
 mod activate;
 mod copy;

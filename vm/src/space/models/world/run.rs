@@ -68,8 +68,8 @@ pub(in crate::space) fn new_space(vm: &'static TestVm) -> TestSpace {
     AddressSpace::new(vm, layout(), Path::Speculative).unwrap()
 }
 
-/// Warms each CPU, CPU 0 last. Returns how many frames are handed out then: counted, and not recounted, as each
-/// word that is looked at before there are threads is one of the model's.
+/// Warms each CPU, CPU 0 last. Returns how many frames are handed out then: counted, and not recounted, as
+/// each word that is looked at before there are threads is one of the model's.
 pub(in crate::space) fn warm_all(machine: &Tests, space: &TestSpace, cpus: u32) -> u64 {
     for cpu in (0..cpus as usize).rev() {
         machine.run_as(cpu.try_into().unwrap());
