@@ -142,5 +142,7 @@ impl<M: Machine> fmt::Debug for AddressSpace<'_, M> {
     }
 }
 
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -81,8 +81,7 @@ impl Surface {
         let mut surface = Self::default();
         for path in crate::sources(&root.join("vm/src")) {
             let file = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-            let is_test = ["/tests/", "/testing/", "/tests.rs", "/testing.rs"];
-            if !is_test.iter().any(|part| file.contains(part)) {
+            if !crate::is_for_tests(&file) {
                 surface.add(&file, &tokens(&fs::read_to_string(&path).unwrap_or_default()));
             }
         }

@@ -3,7 +3,7 @@
 use super::Mutation;
 use super::Test::Unit;
 
-const MAP_PFN: super::Test = Unit("space::ops::tests::map_pfn");
+const MAP_PFN: super::Test = Unit("space::tests::map::given");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[

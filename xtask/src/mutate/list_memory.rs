@@ -36,7 +36,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "map-given.refused-left-mapped",
         wrong: "a refused PFN mapping leaves those that it has mapped",
-        test: Unit("space::ops::tests::map_pfn"),
+        test: Unit("space::tests::map::given"),
     },
     Mutation {
         point: "gather.deferral-freed-by-refusal",

@@ -14,7 +14,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "alloc.folio-not-zeroed-by-helpers",
         wrong: "a huge page that helpers were to zero shows what its folio held",
-        test: Unit("ops::tests::parallel::a_huge_page_is_zero_whoever_has_zeroed_its_parts"),
+        test: Unit("space::tests::populate::base::a_huge_page_is_zero_whoever_has_zeroed_its_parts"),
     },
     Mutation { point: "alloc.folio-not-zeroed", wrong: "a huge page shows what its folio held", test: EDITS },
     Mutation {

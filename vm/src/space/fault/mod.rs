@@ -30,12 +30,15 @@ mod bring;
 mod confirm;
 mod decide;
 mod known_zero;
+#[cfg(all(test, loom))]
+#[path = "../models/loom_fault.rs"]
+mod loom_fault;
 mod prepared;
 mod proof;
 mod result;
 mod rounds;
 mod source;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod wants;
 

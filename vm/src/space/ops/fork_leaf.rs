@@ -200,5 +200,5 @@ impl<M: Machine> Entries<'_, M> {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "tests/fork_leaf.rs"]
+#[path = "../tests/fork/leaf.rs"]
 mod tests;

@@ -44,8 +44,6 @@ mod populate;
 mod protect;
 mod scan;
 mod take_back_pool;
-#[cfg(all(test, not(loom)))]
-mod tests;
 mod unmap;
 
 pub use collapse::Collapsed;

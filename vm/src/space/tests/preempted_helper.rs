@@ -1,8 +1,8 @@
 //! Calls on large ranges, whose helper is preempted within its visits by threads that spin on its CPU.
 
-use super::pin::{Limit, slots};
-use super::world::{PAGE, boot_map, space_of};
 use crate::machine::testing::TestMachine;
+use crate::space::tests::world::pins::{Limit, slots};
+use crate::space::tests::world::{PAGE, boot_map, space_of};
 use crate::space::{AddressSpace, Advice, MapRequest, Vm, VmOptions};
 use crate::units::{Access, PageSize, VirtAddr};
 use crate::work::tests::preempted::{Ready, Spinners};
@@ -12,7 +12,6 @@ use std::boxed::Box;
 const BYTES: u64 = 16 * PageSize::Huge.bytes();
 /// Repetitions of a call: the helper may come too late for one of them.
 const TIMES: usize = 6;
-
 type TestVm = Vm<'static, TestMachine>;
 
 fn leak<T>(value: T) -> &'static T {

@@ -1,7 +1,7 @@
 //! Collapse: base pages become a huge page, with their contents, or stay what they were.
 
 use super::*;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, Collapsed, Error};
 use crate::vma::{CollapseLimits, CollapseRefusal, FlagAdvice, Requester, ThpDisable, VmaFlags};
 use std::vec::Vec;

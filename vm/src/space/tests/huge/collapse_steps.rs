@@ -4,7 +4,7 @@ use super::collapse::{byte_of, collapse, fill, with_base_pages};
 use super::*;
 use crate::frame::{FramePlacement, PartialFolio};
 use crate::machine::FlushRange;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, Collapsed};
 use crate::table::{LeafBits, NotFrozen};
 use std::vec::Vec;

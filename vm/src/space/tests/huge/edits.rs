@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::PinnedFrame;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, Error};
 use crate::table::FastPinRefusal;
 use crate::units::{Order, Pfn, Rights};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::machine::testing::played;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::tests::world::{check_copies, copy_translations};
 use crate::space::{Advice, Error};
 use crate::vma::{FlagAdvice, VmaFlags};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::{AllocRequest, Kind};
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, Error, FaultError};
 use crate::units::{Order, Pfn};
 use crate::vma::{FlagAdvice, VmaFlags};

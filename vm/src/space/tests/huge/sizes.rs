@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::space::fault::{Prepared, Speculated};
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, Fallback, Path, Sharing};
 use crate::units::{Order, Pfn};
 use crate::vma::{FlagAdvice, MthpPolicy, ThpDisable, VmaFlags};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::machine::testing::TestFormat;
-use crate::space::tests::pin::{Limit, pfns, slots};
+use crate::space::tests::world::pins::{Limit, pfns, slots};
 use crate::space::{Advice, Layout, Path};
 
 /// Runs the test with a space of each path, which has mapped the first pages.

@@ -1,7 +1,7 @@
 //! A child shares the pages of its parent, and has none set aside.
 
 use super::*;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, VmOptions};
 use crate::vma::FlagAdvice;
 

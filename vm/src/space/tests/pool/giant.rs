@@ -1,7 +1,7 @@
 //! Pages of 1 GiB: found among the free blocks of a node, mapped by one entry, given back.
 
 use super::*;
-use crate::space::tests::pin::{Limit, pfns, slots};
+use crate::space::tests::world::pins::{Limit, pfns, slots};
 use crate::space::{Advice, Sharing};
 
 const GIANT: u64 = PageSize::Giant.pages();

@@ -2,7 +2,7 @@
 
 use super::shared::{map_shared, try_map_shared};
 use super::*;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 
 type Call = fn(&TestVm<'_>, &TestSpace<'_>) -> Result<(), Error>;
 

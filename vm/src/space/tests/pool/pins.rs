@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::space::Advice;
-use crate::space::tests::pin::{Limit, assert_pinned, pfns, slots};
+use crate::space::tests::world::pins::{Limit, assert_pinned, pfns, slots};
 use crate::table::FastPinRefusal;
 use crate::units::Pfn;
 
