@@ -61,7 +61,10 @@ fn a_system_with_helpers(machine: &'static TwoCpus) {
         ..VmOptions::default()
     };
     let vm = Vm::start(memory, options).expect("60 MiB are enough");
-    vm.memory().initialise(&workers, machine.nr_cpus(), &|| false, &|_| ()).expect("it is not stopped");
+    vm.memory()
+        .deferred()
+        .initialise(&workers, machine.nr_cpus(), &|| false, &|_| ())
+        .expect("it is not stopped");
     jobs(&workers);
     large_ranges(&vm);
     // Before a CPU goes offline. The other helpers go on, until the pool is dropped, which stops and awaits

@@ -120,7 +120,7 @@ pub fn initialise(start: RecordInit) {
         let cpus = done.spent.helpers + 1;
         crate::println!("memory: node {node} initialised, {frames} frames in {us} us by {cpus} CPUs");
     };
-    let written = vm().memory().initialise(workers(), helpers, &|| false, &told);
+    let written = vm().memory().deferred().initialise(workers(), helpers, &|| false, &told);
     assert!(written.is_ok(), "the initialisation is never stopped");
 }
 

@@ -173,7 +173,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     pub fn reclaim(&self) -> bool {
         let have_left =
             mutant!("vm.garbage-not-reclaimed") || self.rcu.reclaim_all(self.machine, &self.memory);
-        self.memory.shrink_huge_zero();
+        self.memory.zero_pages().shrink();
         self.give_caches_back();
         have_left
     }

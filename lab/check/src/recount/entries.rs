@@ -138,10 +138,10 @@ fn check_leaf<M: Machine>(
         });
     }
     if leaf.by_table() {
-        let is_its = level == Level::Pmd && memory.is_zero_table(leaf.pfn);
+        let is_its = level == Level::Pmd && memory.zero_pages().is_table(leaf.pfn);
         require(is_its, || format!("{leaf:?} shows a table that is not one of zeros"))?;
     }
-    if level == Level::Pmd && (leaf.by_table() || memory.is_huge_zero(leaf.pfn)) {
+    if level == Level::Pmd && (leaf.by_table() || memory.zero_pages().is_huge_zero(leaf.pfn)) {
         require(vma.is_anonymous() && !leaf.owned(), || format!("the huge zero page is owned: {leaf:?}"))?;
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
     }

@@ -110,7 +110,7 @@ impl<M: Machine> Memory<'_, M> {
     fn take_one(&self, zone: &Zone<'_, M::Cpu>, order: Order) -> Option<(Pfn, Init)> {
         loop {
             let found = zone.alloc(&self.table, order, Priority::Normal, ZoneSearch::Hinted);
-            if found.is_some() || !self.initialise_on_demand(zone, order, Priority::Normal) {
+            if found.is_some() || !self.deferred().initialise_on_demand(zone, order, Priority::Normal) {
                 return found;
             }
         }

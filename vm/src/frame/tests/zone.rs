@@ -277,8 +277,8 @@ fn random_work(machine: &TestMachine, init: RecordInit, seed: u64) {
             1 => {
                 memory.resize_huge_pool(PageSize::Huge, dice.roll(20), None);
             }
-            2 if memory.deferred_frames() > 0 => {
-                _ = memory.initialise_on_demand(&memory.zones()[0], Order::BASE, Priority::Normal);
+            2 if memory.deferred().frames() > 0 => {
+                _ = memory.deferred().initialise_on_demand(&memory.zones()[0], Order::BASE, Priority::Normal);
             }
             3 => memory.plan_mishap(1 + dice.roll(4)),
             4..45 => {
@@ -345,10 +345,10 @@ fn deferred_blocks_of_several_regions_are_freed_to_each() {
     let start =
         || Memory::start(BootMap::new(&[all]).unwrap().claim(&machine).unwrap(), RecordInit::Deferred);
     let memory = start().unwrap();
-    assert!(memory.deferred_frames() > FRAMES / 2);
+    assert!(memory.deferred().frames() > FRAMES / 2);
     let workers = WorkerPool::without_helpers(&machine);
-    memory.initialise(&workers, 0, &|| false, &|_| ()).unwrap();
-    assert_eq!(memory.deferred_frames(), 0);
+    memory.deferred().initialise(&workers, 0, &|| false, &|_| ()).unwrap();
+    assert_eq!(memory.deferred().frames(), 0);
     memory.check().unwrap();
     assert_whole(&memory);
 }

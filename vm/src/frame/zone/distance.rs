@@ -58,6 +58,13 @@ impl<M: Machine> Memory<'_, M> {
         self.zone_of(pfn).node()
     }
 
+    /// The nodes whose CPUs may help: the zone's own where it has CPUs, else all (memory behind a link).
+    pub(in crate::frame) fn helper_nodes(&self, node: NodeId) -> NodeMask {
+        let has_cpu = (0..self.machine.nr_cpus()).any(|cpu| self.machine.node_of(CpuId(cpu)) == node);
+        let own = NodeMask::of(node);
+        if has_cpu && own != NodeMask::EMPTY { own } else { NodeMask::ALL }
+    }
+
     pub(in crate::frame) fn local_zone(&self, cpu: CpuId) -> usize {
         self.distances.local_zones.get(cpu.index()).map_or(0, |&zone| zone as usize)
     }
