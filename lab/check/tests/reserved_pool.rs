@@ -124,7 +124,7 @@ fn in_library(steps: &[Do], path: Path) -> Vec<Answer> {
             }
         };
         vm.memory().check().expect("all frames and the pool add up");
-        let PoolCounts { total, free, reserved, surplus, .. } = vm.memory().huge_pool(PageSize::Huge);
+        let PoolCounts { total, free, reserved, surplus, .. } = vm.memory().hugetlb().counts(PageSize::Huge);
         answers.push((answer, [total, free, reserved, surplus]));
     }
     answers

@@ -84,7 +84,7 @@ impl<M: Machine> Memory<'_, M> {
         self.check_lists(&counts)?;
         self.check_caches(&counts)?;
         for (size, pooled) in [PageSize::Huge, PageSize::Giant].into_iter().zip(counts.pooled) {
-            if !self.is_pool_sound(size, pooled) {
+            if !self.hugetlb().is_sound(size, pooled) {
                 return Err(FrameCheckError::HugePool(size));
             }
         }

@@ -59,7 +59,7 @@ impl<M: Machine> Memory<'_, M> {
     pub(super) fn put_exclusive(&self, pfn: Pfn) {
         let meta = self.meta_of(pfn);
         let state = meta.state();
-        let left = if state.restores() { self.put_restoring(meta, state) } else { meta.put() };
+        let left = if state.restores() { self.hugetlb().put_restoring(meta, state) } else { meta.put() };
         self.free_if_taken(meta, pfn, left);
     }
 
@@ -86,7 +86,7 @@ impl<M: Machine> Memory<'_, M> {
     fn free_used_block(&self, pfn: Pfn, left: FrameState) {
         self.meta_of(pfn).end_as_block();
         if left.is_pooled() && !mutant!("pool.folio-freed-to-zone") {
-            return self.return_to_pool(pfn, left);
+            return self.hugetlb().return_folio(pfn, left);
         }
         self.meta_of(pfn).set_state(FrameState::taken(left.order()));
         self.free_block(pfn, left.order(), Init::Dirty);

@@ -26,7 +26,7 @@
 //! | `registry`, `held` | pool objects that are reached by a number; those that are held |
 //! | `parts` | zeroing and copying of large blocks, with helpers |
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
-//! | `huge_pool` | huge pages that are kept back from the zones: the reserved pool |
+//! | `huge_pool` | [`HugetlbPool`]: huge pages that are kept back from the zones |
 //! | `huge_zero`, `zero_table` | [`ZeroPages`]: the huge zero page, and its users; the table that shows one |
 //! | `reclaim` | memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
@@ -35,7 +35,7 @@
 //! no read-modify-write, no fence, no line that another CPU writes.
 //!
 //! Parts of [`Memory`] with state and questions of their own are views: a value that borrows the memory, and
-//! has the methods of its directory ([`DeferredInit`], [`ZeroPages`]).
+//! has the methods of its directory ([`DeferredInit`], [`HugetlbPool`], [`ZeroPages`]).
 //!
 //! # One door
 //!
@@ -96,8 +96,8 @@ pub use boot::{
 pub use boot::{RECORDS_WRITTEN, RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};
 pub(crate) use held::{HeldRegistry, Hold};
-pub use huge_pool::PoolCounts;
 pub(crate) use huge_pool::{HugeReserve, NotTaken, PoolCopy, PoolFolio, PoolTake, TakingBack};
+pub use huge_pool::{HugetlbPool, PoolCounts};
 pub use huge_zero::{HugeZeroOptions, ZeroPages};
 pub(crate) use huge_zero::{HugeZeroUse, NoHugeZero, Taken};
 pub use index_pools::{IndexAllocator, IndexPools};

@@ -104,7 +104,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Makes the reserved pool one of `pages` huge pages of a size, as far as that can be, by helpers of each
     /// node if there are any. Returns what it has then. (Linux: `nr_hugepages`.)
     pub fn resize_huge_pool(&self, size: PageSize, pages: u64) -> PoolCounts {
-        self.memory.resize_huge_pool(size, pages, self.workers)
+        self.memory.hugetlb().resize(size, pages, self.workers)
     }
 
     /// The machine that this runs on.

@@ -103,7 +103,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         };
         if is_reserving {
             // After the entry has changed: a pin that comes later is dropped again.
-            let is_reserved = self.tree().memory.reserve_again(size, leaf.pfn);
+            let is_reserved = self.tree().memory.hugetlb().reserve_again(size, leaf.pfn);
             self.replace(slot, if is_reserved { RESERVED } else { Entry::Absent });
         }
         Some(Unhooked::frame(VpnRange::new(page, page.add(size.pages())), last))

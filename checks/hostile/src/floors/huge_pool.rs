@@ -3,7 +3,7 @@
 
 use crate::world::Lab;
 use crate::{call, called, odd};
-use interleaf::frame::Memory;
+use interleaf::frame::{HugetlbPool, Memory};
 use interleaf::space::{
     AddressSpace, Advice, Fault, FaultError, MapBacking, MapRequest, Place, RmapError, Sharing, Vm,
 };
@@ -17,11 +17,12 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
     for size in SIZES {
         for pages in [u64::MAX, 1, 0, 1 << 40, 2] {
             call!(Vm::resize_huge_pool, vm, size, pages);
-            called!(Memory::resize_huge_pool => vm.memory().resize_huge_pool(size, 2, None));
-            call!(Memory::huge_pool, vm.memory(), size);
+            let pool = call!(Memory::hugetlb, vm.memory()).expect("a view");
+            called!(HugetlbPool::resize => pool.resize(size, 2, None));
+            call!(HugetlbPool::counts, pool, size);
         }
     }
-    assert_eq!(vm.memory().huge_pool(PageSize::Huge).total, 2, "there is memory for two");
+    assert_eq!(vm.memory().hugetlb().counts(PageSize::Huge).total, 2, "there is memory for two");
     let sound = MapRequest::anonymous(2 << 20);
     let base = space.map(&sound.backed_by(MapBacking::Hugetlb(PageSize::Huge))).expect("room, and a page");
     let flags = [sound.flags, sound.flags | VmaFlags::NORESERVE, VmaFlags::all(), VmaFlags::empty()];
@@ -56,7 +57,7 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
     unmap_all();
     for size in SIZES {
         vm.resize_huge_pool(size, 0);
-        let counts = vm.memory().huge_pool(size);
+        let counts = vm.memory().hugetlb().counts(size);
         assert_eq!((counts.total, counts.reserved), (0, 0), "{size:?}");
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::called;
 use crate::world::{Heap, Lab, with_vm};
-use interleaf::frame::{AllocRequest, DeferredInit, IndexPools};
+use interleaf::frame::{AllocRequest, IndexPools};
 use interleaf::index::{RangeIndex, Ranged};
 use interleaf::machine::Cpu;
 use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapRequest, Path, RmapFound, Spaces, Vm};

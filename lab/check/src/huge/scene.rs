@@ -139,6 +139,6 @@ impl Scene {
         vm.trim();
         let after = vm.memory().check().expect("frames add up at the end").allocated;
         assert_eq!(after, before, "frames handed out before and after");
-        assert_eq!(vm.memory().huge_pool(PageSize::Huge), all, "pages of the pool before and after");
+        assert_eq!(vm.memory().hugetlb().counts(PageSize::Huge), all, "pages of the pool before and after");
     }
 }

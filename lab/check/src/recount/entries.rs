@@ -35,7 +35,7 @@ fn check_reserves<C: Flavour, F: Format>(
         Seen::Table { .. } => false,
     };
     let entries = walked.all().filter(of_size).count() as u64;
-    let (counts, objects) = (system.vm.memory().huge_pool(size), objects(system, size));
+    let (counts, objects) = (system.vm.memory().hugetlb().counts(size), objects(system, size));
     require(counts.reserved == entries + objects.reserved, || {
         format!("{entries} entries of {size:?} are reserved pages, and {objects:?} are: {counts:?}")
     })?;

@@ -10,7 +10,7 @@
 //! copies under way before it gives up. None begins while the pool is empty, so that ends. (Linux: both
 //! faults take one mutex of the table of hugetlb faults.)
 
-use super::{NotTaken, PoolFolio, PoolTake};
+use super::{HugetlbPool, NotTaken, PoolFolio, PoolTake};
 use crate::frame::{FramePlacement, FrameRef, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::units::{PageSize, Pfn};
@@ -45,18 +45,17 @@ struct CopyUnderWay<'m, M: Machine> {
     size: PageSize,
 }
 
-impl<M: Machine> Memory<'_, M> {
-    /// Takes a huge page that is available, for a copy. Waits as
-    /// [`take_from_pool`](Self::take_from_pool), and for copies that are under way: so this is called with no
-    /// lock held, and outside of any read section.
+impl<'m, M: Machine> HugetlbPool<'m, M> {
+    /// Takes a huge page that is available, for a copy. Waits as [`take`](Self::take), and for copies that are
+    /// under way: so this is called with no lock held, and outside of any read section.
     ///
     /// # Errors
     /// [`NotTaken::Empty`].
     pub(crate) fn take_for_copy(
-        &self,
+        self,
         size: PageSize,
         placement: FramePlacement,
-    ) -> Result<UnfilledCopy<'_, M>, NotTaken> {
+    ) -> Result<UnfilledCopy<'m, M>, NotTaken> {
         loop {
             match self.try_take_for_copy(size, placement) {
                 Err(NotTaken::Away) => M::Cpu::relax(),
@@ -66,18 +65,18 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     fn try_take_for_copy(
-        &self,
+        self,
         size: PageSize,
         placement: FramePlacement,
-    ) -> Result<UnfilledCopy<'_, M>, NotTaken> {
-        let (mut state, index) = self.lock_pool(size).ok_or(NotTaken::Empty)?;
+    ) -> Result<UnfilledCopy<'m, M>, NotTaken> {
+        let (mut state, index) = self.lock(size).ok_or(NotTaken::Empty)?;
         let taken = self.take_locked(&mut state, (size, index), placement, PoolTake::Available);
         let may_be_left = state.copies > 0 && !mutant!("pool.copies-not-waited-for");
         let folio = taken.map_err(|not| if may_be_left { NotTaken::Away } else { not })?;
         state.copies += 1;
         state.begun += 1;
         drop(state);
-        Ok(UnfilledCopy { folio, under_way: CopyUnderWay { memory: self, size } })
+        Ok(UnfilledCopy { folio, under_way: CopyUnderWay { memory: self.memory, size } })
     }
 }
 
@@ -109,7 +108,7 @@ impl<'m, M: Machine> PoolCopy<'m, M> {
 
 impl<M: Machine> Drop for CopyUnderWay<'_, M> {
     fn drop(&mut self) {
-        if let Some((mut state, _)) = self.memory.lock_pool(self.size) {
+        if let Some((mut state, _)) = self.memory.hugetlb().lock(self.size) {
             state.copies -= 1;
         }
     }

@@ -105,7 +105,7 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
         let folio = ManuallyDrop::new(self);
         let (memory, order) = (folio.memory, folio.size.order());
         if folio.take == PoolTake::Reserved {
-            memory.use_reserve(folio.size);
+            memory.hugetlb().use_reserve(folio.size);
         }
         memory.meta_of(folio.pfn).set_state(FrameState::pooled(order, Init::Dirty));
         (memory, folio.pfn, order)
@@ -114,7 +114,7 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
 
 impl<M: Machine> Drop for PoolFolio<'_, M> {
     fn drop(&mut self) {
-        self.memory.untake((self.pfn, self.size), self.init, self.take);
+        self.memory.hugetlb().untake((self.pfn, self.size), self.init, self.take);
     }
 }
 

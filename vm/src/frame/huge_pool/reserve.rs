@@ -19,7 +19,7 @@ pub(crate) struct HugeReserve<'m, M: Machine> {
 impl<'m, M: Machine> HugeReserve<'m, M> {
     /// Sets `nr` huge pages aside. `None`, and nothing has changed, where fewer are available.
     pub fn take(memory: &'m Memory<'m, M>, size: PageSize, nr: u64) -> Option<Self> {
-        memory.reserve_huge(size, nr).then(|| Self { memory, size, nr })
+        memory.hugetlb().reserve(size, nr).then(|| Self { memory, size, nr })
     }
 
     /// Takes back what entries had that were marked *reserved*, and are not since the caller replaced the
@@ -55,7 +55,7 @@ impl<'m, M: Machine> HugeReserve<'m, M> {
 impl<M: Machine> Drop for HugeReserve<'_, M> {
     fn drop(&mut self) {
         if self.nr > 0 {
-            self.memory.unreserve_huge(self.size, self.nr);
+            self.memory.hugetlb().unreserve(self.size, self.nr);
         }
     }
 }

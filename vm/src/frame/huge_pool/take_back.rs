@@ -1,6 +1,6 @@
 //! Pages of the pool that are being taken back from children.
 
-use super::PoolTake;
+use super::{HugetlbPool, PoolTake};
 use crate::frame::{FrameRef, Memory};
 use crate::machine::Machine;
 use crate::units::PageSize;
@@ -22,7 +22,7 @@ pub(crate) struct TakingBack<'m, M: Machine> {
 impl<'m, M: Machine> TakingBack<'m, M> {
     /// Begins, before the caller takes the reference. `None` for base pages.
     pub fn begin(memory: &'m Memory<'m, M>, size: PageSize) -> Option<Self> {
-        let (mut state, _) = memory.lock_pool(size)?;
+        let (mut state, _) = memory.hugetlb().lock(size)?;
         let was_alone = (state.copies, state.takers) == (0, 0);
         state.takers += 1;
         state.begun += 1;
@@ -38,24 +38,24 @@ impl<'m, M: Machine> TakingBack<'m, M> {
 
     /// Whether no other copy and no other such call was under way since this one has begun.
     fn is_alone(&self) -> bool {
-        let state = self.memory.lock_pool(self.size);
+        let state = self.memory.hugetlb().lock(self.size);
         self.was_alone && state.is_some_and(|(state, _)| state.begun == self.begun)
     }
 }
 
 impl<M: Machine> Drop for TakingBack<'_, M> {
     fn drop(&mut self) {
-        if let Some((mut state, _)) = self.memory.lock_pool(self.size) {
+        if let Some((mut state, _)) = self.memory.hugetlb().lock(self.size) {
             state.takers -= 1;
         }
     }
 }
 
-impl<M: Machine> Memory<'_, M> {
+impl<M: Machine> HugetlbPool<'_, M> {
     /// Whether the pool has a page that can be taken by this right, or will have it once what is on its way
     /// back is there. Stale at once.
-    pub(crate) fn may_take_from_pool(&self, size: PageSize, take: PoolTake) -> bool {
-        self.lock_pool(size).is_some_and(|(state, _)| match take {
+    pub(crate) fn may_take(self, size: PageSize, take: PoolTake) -> bool {
+        self.lock(size).is_some_and(|(state, _)| match take {
             PoolTake::Reserved => state.free + state.away > 0,
             PoolTake::Available => state.available() > 0,
         })

@@ -95,7 +95,7 @@ impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
         let (leaf, from) = parent.get_leaf(page).ok_or(Error::NoMemory)?;
         let vm = parent.vm;
         let folio =
-            vm.memory.try_take_from_pool(size, child.mappings.placement_of(page), PoolTake::Available);
+            vm.memory.hugetlb().try_take(size, child.mappings.placement_of(page), PoolTake::Available);
         let mut copy = folio.map_err(|_| Error::NoMemory)?;
         copy.copy_from(from.user_frame(), vm.workers);
         let reading = vm.rcu.read();

@@ -135,9 +135,9 @@ impl<'v, M: Machine> PoolOwner<'_, 'v, M> {
         let entry = found.table.lock().map(|table| table.entry(found.slot));
         match entry {
             Some(entry) if entry == SlotMarker::HugetlbReserved.entry() => {
-                vm.memory.may_take_from_pool(size, PoolTake::Reserved)
+                vm.memory.hugetlb().may_take(size, PoolTake::Reserved)
             }
-            Some(Entry::Absent) => vm.memory.may_take_from_pool(size, PoolTake::Available),
+            Some(Entry::Absent) => vm.memory.hugetlb().may_take(size, PoolTake::Available),
             _ => true,
         }
     }

@@ -28,7 +28,7 @@ fn explore(before: fn(&TestSpace), cpus: [Program; 2]) -> [usize; 2] {
         space.vm().memory().check().unwrap();
         space.unmap(START.addr(), WHOLE * PAGE).unwrap();
         let free = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
-        assert_eq!(space.vm().memory().huge_pool(SIZE), free);
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE), free);
         space.vm().resize_huge_pool(SIZE, 0);
     };
     explore_pair_on(Pair { before, cpus, after }, FRAMES, HugePolicy::Never, 2)
@@ -90,7 +90,7 @@ fn loom_two_faults_race_for_one_entry_with_a_page_each() {
     };
     let after = |space: &TestSpace| {
         space.vm().memory().check().unwrap();
-        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 1);
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE).free, 1);
         space.unmap(START.addr(), WHOLE * PAGE).unwrap();
         space.vm().resize_huge_pool(SIZE, 0);
     };
@@ -148,7 +148,7 @@ fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
         assert!(head.0 % TABLE == TABLE - 1, "the frame of another page is pinned");
         let entry = entry(space);
         if entry == Entry::Absent {
-            assert_eq!(space.vm().memory().huge_pool(SIZE).reserved, 0);
+            assert_eq!(space.vm().memory().hugetlb().counts(SIZE).reserved, 0);
         }
         assert_ne!(entry, SlotMarker::HugetlbReserved.entry(), "the only page is reserved, and pinned");
         true
@@ -188,7 +188,7 @@ fn loom_a_fork_that_shares_two_pages_against_stores_to_both() {
     let after = |space: &TestSpace| {
         space.unmap(START.addr(), 2 * WHOLE * PAGE).unwrap();
         let free = PoolCounts { total: 4, free: 4, reserved: 0, surplus: 0 };
-        assert_eq!(space.vm().memory().huge_pool(SIZE), free);
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE), free);
         space.vm().resize_huge_pool(SIZE, 0);
     };
     let pair = Pair { before, cpus: [fork, stores], after };

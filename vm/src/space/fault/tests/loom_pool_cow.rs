@@ -55,7 +55,7 @@ fn explore_bounded(preemptions: usize, pool: u64, body: Body) -> [usize; 2] {
                 });
                 vm.trim();
                 let all = PoolCounts { total: pool, free: pool, reserved: 0, surplus: 0 };
-                assert_eq!(vm.memory().huge_pool(SIZE), all);
+                assert_eq!(vm.memory().hugetlb().counts(SIZE), all);
                 vm.resize_huge_pool(SIZE, 0);
                 vm.trim();
                 let after = vm.memory().check().unwrap().allocated;

@@ -49,7 +49,7 @@ fn explore(before: fn(&TestSpace), cpus: [Program; 2]) -> [usize; 2] {
         space.vm().memory().check().unwrap();
         unmap(space);
         let free = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
-        assert_eq!(space.vm().memory().huge_pool(SIZE), free);
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE), free);
         space.vm().resize_huge_pool(SIZE, 0);
     };
     explore_pair_on(Pair { before, cpus, after }, 3 * TABLE, HugePolicy::Never, 2)
@@ -82,9 +82,9 @@ fn loom_two_faults_fill_one_page_of_an_object_with_a_page_each() {
     };
     let after = |space: &TestSpace| {
         space.vm().memory().check().unwrap();
-        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 1);
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE).free, 1);
         unmap(space);
-        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 2);
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE).free, 2);
         space.vm().resize_huge_pool(SIZE, 0);
     };
     let first: Program = |machine, space| store(machine, space, START);
@@ -117,7 +117,7 @@ fn loom_a_fast_pin_against_munmap_of_the_last_mapping() {
         let Ok(pins) = pins else { return false };
         let part = pins.frames().next().unwrap().pfn();
         assert!(part.0 % TABLE == TABLE - 1, "the frame of another page is pinned");
-        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 0, "a pinned page is free");
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE).free, 0, "a pinned page is free");
         true
     };
     let seen = explore(touched, [end, pin]);

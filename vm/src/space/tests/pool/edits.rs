@@ -76,7 +76,7 @@ fn whole_pages_are_unmapped_protected_and_mapped_over() {
         );
         // Base pages take the place of one, and the pool that of others.
         space.map(&request(3, 1)).unwrap();
-        let PoolCounts { free, reserved, .. } = vm.memory().huge_pool(PageSize::Huge);
+        let PoolCounts { free, reserved, .. } = vm.memory().hugetlb().counts(PageSize::Huge);
         assert_eq!((free, reserved), (3, 1));
         for page in 0..HUGE {
             space.fault(Fault { addr: Vpn(BASE + 3 * HUGE + page).addr(), access: Access::Write }).unwrap();

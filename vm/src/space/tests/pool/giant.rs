@@ -19,7 +19,7 @@ fn a_giant_page_is_reserved_mapped_pinned_and_given_back() {
     let request = MapRequest { place: Place::Fixed(at(0)), ..MapRequest::anonymous(1) };
     space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Giant))).unwrap();
     assert_eq!(space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Giant))), Ok(at(0)), "over itself");
-    assert_eq!(vm.memory().huge_pool(PageSize::Giant).reserved, 1);
+    assert_eq!(vm.memory().hugetlb().counts(PageSize::Giant).reserved, 1);
     assert_eq!(space.unmap(at(0), BYTES), Err(Error::Invalid));
     let last = Vpn(BASE + GIANT - 1).addr();
     space.fault(Fault { addr: last, access: Access::Write }).unwrap();
@@ -32,7 +32,7 @@ fn a_giant_page_is_reserved_mapped_pinned_and_given_back() {
     assert_eq!(space.fork().map(drop), Err(Error::NoMemory));
     drop((pins, space));
     vm.trim();
-    assert_eq!(vm.memory().huge_pool(PageSize::Giant), counts);
+    assert_eq!(vm.memory().hugetlb().counts(PageSize::Giant), counts);
     assert_eq!(vm.resize_huge_pool(PageSize::Giant, 0), PoolCounts::default());
     vm.trim();
     assert_eq!(vm.memory().check().unwrap().allocated, before);
@@ -46,7 +46,7 @@ fn with_two_giant_pages(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
     assert_eq!(vm.resize_huge_pool(PageSize::Giant, 2), two);
     test(&vm, space_of(&vm));
     vm.trim();
-    assert_eq!(vm.memory().huge_pool(PageSize::Giant), two);
+    assert_eq!(vm.memory().hugetlb().counts(PageSize::Giant), two);
     vm.memory().check().unwrap();
 }
 
@@ -57,7 +57,7 @@ fn giant(sharing: Sharing) -> MapRequest<'static> {
 /// Free giant pages, and those of them that are set aside.
 fn free(vm: &TestVm<'_>) -> (u64, u64) {
     vm.memory().check().unwrap();
-    let counts = vm.memory().huge_pool(PageSize::Giant);
+    let counts = vm.memory().hugetlb().counts(PageSize::Giant);
     (counts.free, counts.reserved)
 }
 

@@ -49,7 +49,7 @@ fn with_pool(pages: u64, test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
     assert_eq!(vm.resize_huge_pool(PageSize::Huge, pages), all_free);
     test(&vm, space_of(&vm));
     allocated();
-    assert_eq!(vm.memory().huge_pool(PageSize::Huge), all_free);
+    assert_eq!(vm.memory().hugetlb().counts(PageSize::Huge), all_free);
     assert_eq!(vm.resize_huge_pool(PageSize::Huge, 0), PoolCounts::default());
     assert_eq!(allocated(), before, "frames allocated before and after");
     assert_eq!(vm.totals().get(Counter::NrAnonTransparentHugepages), 0);
@@ -134,7 +134,7 @@ fn take_back(space: &TestSpace<'_>, page: u64, spaces: &[&TestSpace<'_>]) -> Res
 /// Free huge pages, and those of them that are set aside. Recounts what the spaces' entries say.
 fn counts(vm: &TestVm<'_>, spaces: &[&TestSpace<'_>], pages: u64) -> (u64, u64) {
     vm.memory().check().unwrap();
-    let counts = vm.memory().huge_pool(PageSize::Huge);
+    let counts = vm.memory().hugetlb().counts(PageSize::Huge);
     let entries = || spaces.iter().flat_map(|space| (0..pages).map(|page| entry(space, page)));
     let reserved = entries().filter(|entry| *entry == SlotMarker::HugetlbReserved.entry()).count();
     assert_eq!(counts.reserved, reserved as u64, "set aside, and entries that say so");

@@ -62,14 +62,14 @@ fn a_fault_ends_beside_a_reference_to_the_page_that_was_to_come_back() {
         assert_eq!(faulted, Some((Err(FaultError::PoolEmpty), Ok(false))));
         // Nothing more can be set aside, and what is set aside stays so.
         assert_eq!(try_map(space, 1, 1), Err(Error::NoMemory));
-        assert_eq!(space.vm().memory().huge_pool(PageSize::Huge).reserved, 1);
+        assert_eq!(space.vm().memory().hugetlb().counts(PageSize::Huge).reserved, 1);
     });
     // It is back.
     assert_eq!(space.take_back_pool_page(at(0), |_| Some(space)), Ok(true));
     store(space, 0, 2);
     space.unmap(at(0), BYTES).unwrap();
     let free = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
-    assert_eq!(space.vm().memory().huge_pool(PageSize::Huge), free);
+    assert_eq!(space.vm().memory().hugetlb().counts(PageSize::Huge), free);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_page_that_comes_back_while_the_pool_shrinks_leaves_it() {
         if has_ended {
             space.unmap(at(0), BYTES).unwrap();
         }
-        let after = vm.memory().huge_pool(PageSize::Huge);
+        let after = vm.memory().hugetlb().counts(PageSize::Huge);
         assert_eq!(after, PoolCounts::default(), "unmapped at {at_call}; was {counts:?}");
         if has_ended {
             return;

@@ -28,7 +28,7 @@ fn a_length_is_rounded_up_and_base_pages_are_refused() {
     with_pool(2, |vm, space| {
         let anywhere = MapRequest { flags: RW, ..MapRequest::anonymous(1) };
         let addr = space.map(&anywhere.backed_by(MapBacking::Hugetlb(PageSize::Huge))).unwrap();
-        let PoolCounts { free, reserved, .. } = vm.memory().huge_pool(PageSize::Huge);
+        let PoolCounts { free, reserved, .. } = vm.memory().hugetlb().counts(PageSize::Huge);
         assert_eq!((addr.0 % BYTES, free, reserved), (0, 2, 1));
         space.unmap(addr, BYTES).unwrap();
         let refused =
@@ -115,10 +115,13 @@ fn a_pool_that_gets_smaller_keeps_what_is_set_aside_and_in_use() {
         space.unmap(at(0), 2 * BYTES).unwrap();
         // As on Linux: what was set aside leaves the pool with its mapping, too.
         let left = PoolCounts { total: 1, free: 1, reserved: 1, surplus: 0 };
-        assert_eq!(vm.memory().huge_pool(size), left, "two have left as they came back");
+        assert_eq!(vm.memory().hugetlb().counts(size), left, "two have left as they came back");
         store(&space, 2, 1);
         space.unmap(at(2), BYTES).unwrap();
-        assert_eq!(vm.memory().huge_pool(size), PoolCounts { total: 1, free: 1, ..PoolCounts::default() });
+        assert_eq!(
+            vm.memory().hugetlb().counts(size),
+            PoolCounts { total: 1, free: 1, ..PoolCounts::default() }
+        );
         // Of a surplus as many stay as are wanted again.
         map(&space, 0, 1);
         store(&space, 0, 1);
@@ -138,9 +141,9 @@ fn a_surplus_that_was_set_aside_leaves_the_pool_with_its_mapping() {
         let expected = |total, free, reserved, surplus| PoolCounts { total, free, reserved, surplus };
         assert_eq!(vm.resize_huge_pool(size, 1), expected(4, 3, 3, 3));
         space.unmap(at(2), BYTES).unwrap();
-        assert_eq!(vm.memory().huge_pool(size), expected(3, 3, 3, 2));
+        assert_eq!(vm.memory().hugetlb().counts(size), expected(3, 3, 3, 2));
         space.unmap(at(3), 2 * BYTES).unwrap();
-        assert_eq!(vm.memory().huge_pool(size), expected(1, 1, 1, 0));
+        assert_eq!(vm.memory().hugetlb().counts(size), expected(1, 1, 1, 0));
         drop(space);
         assert_eq!(vm.resize_huge_pool(size, 4), expected(4, 4, 0, 0));
     });

@@ -37,7 +37,7 @@ fn object(space: &TestSpace<'_>, page: u64) -> (u64, u64) {
 /// Free huge pages, and those of them that are set aside, by the pool's own counts.
 fn free(vm: &TestVm<'_>) -> (u64, u64) {
     vm.memory().check().unwrap();
-    let counts = vm.memory().huge_pool(PageSize::Huge);
+    let counts = vm.memory().hugetlb().counts(PageSize::Huge);
     (counts.free, counts.reserved)
 }
 
@@ -199,10 +199,10 @@ fn populating_fills_the_object_and_a_smaller_pool_gets_its_pages_at_the_end() {
         assert_eq!(vm.resize_huge_pool(PageSize::Huge, 1).surplus, 1);
         let child = space.fork().unwrap();
         drop(space);
-        assert_eq!(vm.memory().huge_pool(PageSize::Huge).total, 2);
+        assert_eq!(vm.memory().hugetlb().counts(PageSize::Huge).total, 2);
         drop(child);
         let all = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
-        assert_eq!(vm.memory().huge_pool(PageSize::Huge), all);
+        assert_eq!(vm.memory().hugetlb().counts(PageSize::Huge), all);
         vm.resize_huge_pool(PageSize::Huge, 3);
     });
 }
