@@ -72,7 +72,7 @@ impl<M: Machine> HugetlbPool<'_, M> {
                 return;
             };
             let job = Job::new(0..share(at), part).min_chunk(PAGES_AT_ONCE);
-            let _done = workers.run(&job.on_nodes(self.memory.helper_nodes(zone.node())));
+            let _done = workers.run(&job.on_nodes(zone.helper_nodes(self.memory.machine)));
         };
         let Some(pool) = workers.filter(|_| nr_zones > 1) else {
             return (0..nr_zones).for_each(|at| fill(at, workers));

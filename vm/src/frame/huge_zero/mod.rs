@@ -132,7 +132,7 @@ impl<'m, M: Machine> ZeroPages<'m, M> {
     /// The index of the zone whose pages spaces map from this CPU.
     #[inline]
     pub(super) fn local(self) -> usize {
-        if self.options().per_node { self.memory.local_zone(M::Cpu::id()) } else { 0 }
+        if self.options().per_node { self.memory.distances.local_zone(M::Cpu::id()) } else { 0 }
     }
 
     /// What the zone of that index has of the huge zero page.

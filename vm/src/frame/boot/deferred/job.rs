@@ -59,7 +59,7 @@ impl<'m, M: Machine> DeferredInit<'m, M> {
     ) -> Result<(), Failed<Infallible>> {
         let request = InitRequest { workers, helpers, stop_if, done };
         // The zone of this CPU comes last: the innermost job, on which the caller works first.
-        let (nr_zones, home) = (self.memory.zones.len(), self.memory.local_zone(M::Cpu::id()));
+        let (nr_zones, home) = (self.memory.zones.len(), self.memory.distances.local_zone(M::Cpu::id()));
         let zones: [u8; MAX_ZONES] = core::array::from_fn(|turn| ((home + 1 + turn) % nr_zones.max(1)) as u8);
         zones[..nr_zones].rchunks(JOBS_AT_ONCE).try_for_each(|zones| self.initialise_zones(&request, zones))
     }
@@ -91,7 +91,7 @@ impl<'m, M: Machine> DeferredInit<'m, M> {
             let _later_already = ended.update(Relaxed, Relaxed, |at| (at < now_ns).then_some(now_ns));
             Ok::<(), Infallible>(())
         };
-        let helpers_from = self.memory.helper_nodes(zone.node());
+        let helpers_from = zone.helper_nodes(self.memory.machine);
         let is_far = !helpers_from.contains(self.memory.machine.node_of(M::Cpu::id()));
         let job = Job::new(self.span_of(zone_index), work)
             .align(SECTION_FRAMES)
