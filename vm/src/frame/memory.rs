@@ -99,12 +99,8 @@ impl<'m, M: Machine> Memory<'m, M> {
         GarbageLimits::for_memory(self.bytes(), self.machine.nr_cpus())
     }
 
-    /// Each CPU's share of the memory, in bytes.
-    pub(super) fn bytes_of_cpu(&self) -> u64 {
-        self.bytes() / u64::from(self.machine.nr_cpus().max(1))
-    }
-
-    fn bytes(&self) -> u64 {
+    /// All that the zones manage, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
         self.zones.iter().map(Zone::managed).sum::<u64>() * PAGE_SIZE as u64
     }
 
