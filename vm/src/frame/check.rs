@@ -26,8 +26,8 @@ pub struct FrameCounts {
     pub pinned: u64,
     /// Free blocks by order.
     blocks: [u64; ORDERS],
-    /// Huge pages of the reserved pool that are not in use, by size.
-    pooled: [u64; 2],
+    /// Huge pages of the hugetlb pool that are not in use, by size.
+    hugetlb: [u64; 2],
 }
 
 /// The first contradiction that a recount found.
@@ -51,8 +51,8 @@ pub enum FrameCheckError {
     Exclusive(Pfn),
     /// The frame has more pins than references.
     Pinned(Pfn),
-    /// The reserved pool of this size does not have the huge pages that records say.
-    HugePool(PageSize),
+    /// The hugetlb pool of this size does not have the huge pages that records say.
+    Hugetlb(PageSize),
     /// The counters of allocations and frees, or what zones may still give, do not agree with the records.
     Counters,
 }
@@ -124,8 +124,8 @@ impl<M: Machine> Recount<'_, M> {
             }
             kind => {
                 counts.allocated += order.frames();
-                if kind == Kind::Taken && state.is_pooled() {
-                    counts.pooled[usize::from(order > Order::HUGE)] += 1;
+                if kind == Kind::Taken && state.is_hugetlb() {
+                    counts.hugetlb[usize::from(order > Order::HUGE)] += 1;
                 }
                 if kind.is_counted() {
                     let pins = meta.pincount();
@@ -200,9 +200,9 @@ impl<M: Machine> Recount<'_, M> {
     }
 
     fn check_hugetlb(&self) -> Result<(), FrameCheckError> {
-        for (size, pooled) in [PageSize::Huge, PageSize::Giant].into_iter().zip(self.counts.pooled) {
-            if !self.memory.hugetlb().is_sound(size, pooled) {
-                return Err(FrameCheckError::HugePool(size));
+        for (size, hugetlb) in [PageSize::Huge, PageSize::Giant].into_iter().zip(self.counts.hugetlb) {
+            if !self.memory.hugetlb().is_sound(size, hugetlb) {
+                return Err(FrameCheckError::Hugetlb(size));
             }
         }
         Ok(())
@@ -236,8 +236,8 @@ impl fmt::Display for FrameCheckError {
             FrameCheckError::Cached(pfn) => write!(f, "{pfn:?} is in a cache, its record disagrees"),
             FrameCheckError::Exclusive(pfn) => write!(f, "{pfn:?} is exclusive and mapped more than once"),
             FrameCheckError::Pinned(pfn) => write!(f, "{pfn:?} has more pins than references"),
-            FrameCheckError::HugePool(size) => {
-                write!(f, "the reserved pool of {size:?} disagrees with records")
+            FrameCheckError::Hugetlb(size) => {
+                write!(f, "the hugetlb pool of {size:?} disagrees with records")
             }
             FrameCheckError::Counters => f.write_str("the counts do not agree with the records"),
         }

@@ -80,12 +80,12 @@ impl<M: Machine> Memory<'_, M> {
         }
     }
 
-    /// Frees a block whose last reference is gone: to its zone, or to the reserved pool.
+    /// Frees a block whose last reference is gone: to its zone, or to the hugetlb pool.
     #[cold]
     #[inline(never)]
     fn free_used_block(&self, pfn: Pfn, left: FrameState) {
         self.meta_of(pfn).end_as_block();
-        if left.is_pooled() && !mutant!("pool.folio-freed-to-zone") {
+        if left.is_hugetlb() && !mutant!("pool.folio-freed-to-zone") {
             return self.hugetlb().return_folio(pfn, left);
         }
         self.meta_of(pfn).set_state(FrameState::taken(left.order()));

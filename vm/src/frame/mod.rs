@@ -26,7 +26,7 @@
 //! | `registry`, `held` | pool objects that are reached by a number; those that are held |
 //! | `parts` | zeroing and copying of large blocks, with helpers |
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
-//! | `huge_pool` | [`HugetlbPool`]: huge pages that are kept back from the zones |
+//! | `hugetlb` | [`HugetlbPool`]: huge pages that are kept back from the zones |
 //! | `huge_zero`, `zero_table` | [`ZeroPages`]: the huge zero page, and its users; the table that shows one |
 //! | `reclaim` | memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
@@ -68,8 +68,8 @@ mod boot;
 mod check;
 mod free;
 mod held;
-mod huge_pool;
 mod huge_zero;
+mod hugetlb;
 mod index_pools;
 mod index_reserve;
 mod memory;
@@ -96,10 +96,10 @@ pub use boot::{
 pub use boot::{RECORDS_WRITTEN, RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};
 pub(crate) use held::{HeldRegistry, Hold};
-pub(crate) use huge_pool::{HugeReserve, NotTaken, PoolCopy, PoolFolio, PoolTake, TakingBack};
-pub use huge_pool::{HugetlbPool, PoolCounts};
 pub use huge_zero::{HugeZeroOptions, ZeroPages};
 pub(crate) use huge_zero::{HugeZeroUse, NoHugeZero, Taken};
+pub(crate) use hugetlb::{HugetlbCopy, HugetlbFolio, HugetlbReservation, HugetlbTake, NotTaken, OwnerUnmap};
+pub use hugetlb::{HugetlbCounts, HugetlbPool};
 pub use index_pools::{IndexAllocator, IndexPools};
 pub use index_reserve::IndexReserve;
 pub use memory::Memory;

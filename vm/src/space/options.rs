@@ -29,7 +29,7 @@ pub struct VmOptions<'m, M: Machine> {
     /// When private memory gets blocks of the sizes between a base page and a huge page. (Linux:
     /// `hugepages-*kB/enabled`.)
     pub huge_sizes: HugeSizes,
-    /// When shared anonymous memory gets huge pages other than those of the reserved pool. (Linux:
+    /// When shared anonymous memory gets huge pages other than those of the hugetlb pool. (Linux:
     /// `shmem_enabled`.)
     pub shared_huge_pages: SharedHugePolicy,
     /// What loads of untouched memory find where huge pages are allowed.

@@ -112,7 +112,7 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, space: Space<'v>, base: VirtAddr) {
         spaces.hold(id)
     }, |_| ControlFlow::Continue(())));
     assert_eq!(found, Some(Ok(RmapFound::All(1))));
-    let taken = called!(AddressSpace::take_back_pool_page => space.take_back_pool_page(base, |id| {
+    let taken = called!(AddressSpace::unmap_hugetlb_sharers => space.unmap_hugetlb_sharers(base, |id| {
         call_all(&space, base);
         spaces.hold(id)
     }));

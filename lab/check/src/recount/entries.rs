@@ -4,7 +4,7 @@ use super::system::{QuiescentSystem, require};
 use super::walk::{Seen, Walked};
 use interleaf::frame::{FrameState, Kind};
 use interleaf::machine::{Entry, Format, Leaf, Machine};
-use interleaf::object::SharedPoolCounts;
+use interleaf::object::SharedHugetlbCounts;
 use interleaf::space::AddressSpace;
 use interleaf::table::{Poison, SlotMarker};
 use interleaf::units::{Level, Order, PageSize, Pfn, Rights, Vpn, VpnRange};
@@ -22,7 +22,7 @@ pub(super) fn check<C: Flavour, F: Format>(
     [PageSize::Huge, PageSize::Giant].into_iter().try_for_each(|size| check_reserves(system, walked, size))
 }
 
-/// The reserved pool has set aside as many pages of a size as entries and objects say, and what objects have
+/// The hugetlb pool has set aside as many pages of a size as entries and objects say, and what objects have
 /// are as many records as they count.
 fn check_reserves<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
@@ -42,8 +42,9 @@ fn check_reserves<C: Flavour, F: Format>(
     let span = system.vm.memory().span();
     let states =
         (span.start.0..span.end.0).filter_map(|pfn| Some(system.vm.memory().meta(Pfn(pfn))?.state()));
-    let is_objects =
-        |state: &FrameState| state.kind() == Kind::File && state.order() == size.order() && state.is_pooled();
+    let is_objects = |state: &FrameState| {
+        state.kind() == Kind::File && state.order() == size.order() && state.is_hugetlb()
+    };
     let records = states.filter(is_objects).count() as u64;
     require(records == objects.filled, || format!("{records} folios of {size:?} are those of {objects:?}"))
 }
@@ -52,7 +53,7 @@ fn check_reserves<C: Flavour, F: Format>(
 fn objects<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
     size: PageSize,
-) -> SharedPoolCounts {
+) -> SharedHugetlbCounts {
     let mut backings = BTreeMap::new();
     for space in system.spaces {
         space.inspect().each_vma(|vma| {
@@ -63,8 +64,8 @@ fn objects<C: Flavour, F: Format>(
             }
         });
     }
-    let mut all = SharedPoolCounts::default();
-    for counts in backings.into_values().filter_map(|backing| system.vm.shared_pool(backing)) {
+    let mut all = SharedHugetlbCounts::default();
+    for counts in backings.into_values().filter_map(|backing| system.vm.shared_hugetlb(backing)) {
         all.filled += counts.filled;
         all.reserved += counts.reserved;
     }
@@ -110,7 +111,7 @@ fn check_entry<M: Machine>(
         return Err(format!("{entry:?} at {page:?}, where nothing is mapped"));
     };
     let marker = if let Entry::Marker(marker) = entry { SlotMarker::of(marker) } else { None };
-    let is_taken = matches!(marker, Some(SlotMarker::Poisoned(Poison::HugetlbTaken)));
+    let is_taken = matches!(marker, Some(SlotMarker::Poisoned(Poison::HugetlbUnmapped)));
     if is_taken || marker == Some(SlotMarker::HugetlbReserved) {
         let may_be = |pool: HugetlbBacking| pool.size.level() == level && (is_taken || pool.reserves);
         return require(vma.hugetlb().is_some_and(may_be), || format!("{marker:?} at {page:?} in {vma:?}"));

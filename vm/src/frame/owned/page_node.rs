@@ -6,7 +6,7 @@
 //!            ──► a node ──► 512 slots, each empty,         tag: its height
 //!            │              a frame, a folio or a node
 //!            ──► a folio      tag FOLIO | the height of the node in whose place it is, and
-//!                             SPLITTABLE, where it is not the reserved pool's, or SPLIT, once it was split
+//!                             SPLITTABLE, where it is not the hugetlb pool's, or SPLIT, once it was split
 //! ```
 //!
 //! Of a folio that is whole a slot has one reference, of one that was split one of each frame. The

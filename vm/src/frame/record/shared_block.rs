@@ -25,7 +25,7 @@
 //! preemption.
 //!
 //! All leaves hold one reference together, as the entries of a frame do; after a split those of each frame.
-//! Blocks of objects, and of the reserved pool, which are never split, are counted the same way. An object's
+//! Blocks of objects, and of the hugetlb pool, which are never split, are counted the same way. An object's
 //! block may have no leaf, and is *whole* then too: so no base entry is ever counted in it before it is
 //! split.
 

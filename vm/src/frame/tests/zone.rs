@@ -303,8 +303,8 @@ fn random_work(machine: &TestMachine, init: RecordInit, seed: u64) {
         }
         if step % 1000 == 0 {
             let counts = memory.check().unwrap_or_else(|wrong| panic!("seed {seed}, step {step}: {wrong}"));
-            let pooled = memory.hugetlb().counts(PageSize::Huge).total * PageSize::Huge.pages();
-            assert_eq!(counts.allocated, model.len() as u64 + pooled + 1);
+            let hugetlb = memory.hugetlb().counts(PageSize::Huge).total * PageSize::Huge.pages();
+            assert_eq!(counts.allocated, model.len() as u64 + hugetlb + 1);
         }
     }
     memory.plan_mishap(0);

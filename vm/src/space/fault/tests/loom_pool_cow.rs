@@ -1,11 +1,11 @@
-//! A page of the reserved pool that a fork has shared: stores of both spaces, a store beside what the other
+//! A page of the hugetlb pool that a fork has shared: stores of both spaces, a store beside what the other
 //! space does with its leaf, two CPUs of one space, and the owner that takes the page back. The real code on
 //! the smallest tree, all executions with two preemptions.
 
 use super::loom_fork::{NEW, OLD, fork, frame, store};
 use super::loom_pairs::{TestSpace, Tests, assert_both};
 use super::world::*;
-use crate::frame::PoolCounts;
+use crate::frame::HugetlbCounts;
 use crate::machine::testing::{TestCpu, played, with_leaked};
 use crate::space::*;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -47,16 +47,16 @@ fn explore_bounded(preemptions: usize, pool: u64, body: Body) -> [usize; 2] {
                         warm(space);
                     }
                     before.set(vm.memory().stats().allocated());
-                    let all = vm.resize_huge_pool(SIZE, pool);
+                    let all = vm.resize_hugetlb(SIZE, pool);
                     assert_eq!((all.total, all.free), (pool, pool));
                     let child = shared(machine, space);
                     refill_zeros();
                     seen[usize::from(body(machine, space, child))].fetch_add(1, Relaxed);
                 });
                 vm.trim();
-                let all = PoolCounts { total: pool, free: pool, reserved: 0, surplus: 0 };
+                let all = HugetlbCounts { total: pool, free: pool, reserved: 0, surplus: 0 };
                 assert_eq!(vm.memory().hugetlb().counts(SIZE), all);
-                vm.resize_huge_pool(SIZE, 0);
+                vm.resize_hugetlb(SIZE, 0);
                 vm.trim();
                 let after = vm.memory().check().unwrap().allocated;
                 assert_eq!(after, before.get() - OF_SPACE, "frames handed out before and after");
@@ -237,19 +237,19 @@ fn take_back_beside(machine: &'static Tests, space: &'static TestSpace, child: &
             }
         }
         let stored = child.fault(Fault { addr: X.addr(), access: Access::Write });
-        assert_eq!(stored, Err(FaultError::PoolEmpty));
+        assert_eq!(stored, Err(FaultError::HugetlbEmpty));
         drop(running);
         loads > 0
     });
     while let Err(error) = space.fault(Fault { addr: X.addr(), access: Access::Write }) {
-        assert_eq!(error, FaultError::PoolEmpty);
+        assert_eq!(error, FaultError::HugetlbEmpty);
         let known = |id| [space, child].into_iter().find(|space| space.id() == id);
-        assert_eq!(space.take_back_pool_page(X.addr(), known), Ok(true));
+        assert_eq!(space.unmap_hugetlb_sharers(X.addr(), known), Ok(true));
     }
     machine.write(head(space).unwrap(), 0, &[NEW]);
     let has_loaded = reader.join().unwrap();
     let reading = child.vm().read();
-    let taken = SlotMarker::Poisoned(Poison::HugetlbTaken).entry();
+    let taken = SlotMarker::Poisoned(Poison::HugetlbUnmapped).entry();
     assert_eq!(walk(child.inspect().page_table(), X, Level::Pte, &reading).entry(), taken);
     drop(reading);
     assert_eq!(held(machine, space), Some([NEW, OLD]));

@@ -1,11 +1,11 @@
-//! Shared memory of the reserved pool: faults that fill the object against each other, and a fault and a pin
+//! Shared memory of the hugetlb pool: faults that fill the object against each other, and a fault and a pin
 //! against munmap of the last mapping, with which the object ends. The real code on the smallest tree, all
 //! executions with two preemptions.
 
 use super::loom_pairs::{Pair, Program, TestSpace, Tests, explore_pair_on, store};
 use super::loom_pin::limit;
 use super::world::*;
-use crate::frame::PoolCounts;
+use crate::frame::HugetlbCounts;
 use crate::space::{MapBacking, MapRequest, Place, Sharing};
 use crate::units::{Access, PageSize, Vpn};
 use crate::vma::{HugePolicy, VmaFlags};
@@ -29,7 +29,7 @@ fn map_shared(space: &TestSpace, more: VmaFlags) {
 
 /// A mapping in which nothing was touched; the pool has its page, and no other.
 fn mapped(space: &TestSpace) {
-    space.vm().resize_huge_pool(SIZE, 1);
+    space.vm().resize_hugetlb(SIZE, 1);
     map_shared(space, VmaFlags::empty());
 }
 
@@ -48,9 +48,9 @@ fn explore(before: fn(&TestSpace), cpus: [Program; 2]) -> [usize; 2] {
     let after = |space: &TestSpace| {
         space.vm().memory().check().unwrap();
         unmap(space);
-        let free = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
+        let free = HugetlbCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
         assert_eq!(space.vm().memory().hugetlb().counts(SIZE), free);
-        space.vm().resize_huge_pool(SIZE, 0);
+        space.vm().resize_hugetlb(SIZE, 0);
     };
     explore_pair_on(Pair { before, cpus, after }, 3 * TABLE, HugePolicy::Never, 2)
 }
@@ -77,7 +77,7 @@ fn loom_two_faults_race_for_the_only_page_of_an_object() {
 #[test]
 fn loom_two_faults_fill_one_page_of_an_object_with_a_page_each() {
     let before = |space: &TestSpace| {
-        space.vm().resize_huge_pool(SIZE, 2);
+        space.vm().resize_hugetlb(SIZE, 2);
         map_shared(space, VmaFlags::NORESERVE);
     };
     let after = |space: &TestSpace| {
@@ -85,7 +85,7 @@ fn loom_two_faults_fill_one_page_of_an_object_with_a_page_each() {
         assert_eq!(space.vm().memory().hugetlb().counts(SIZE).free, 1);
         unmap(space);
         assert_eq!(space.vm().memory().hugetlb().counts(SIZE).free, 2);
-        space.vm().resize_huge_pool(SIZE, 0);
+        space.vm().resize_hugetlb(SIZE, 0);
     };
     let first: Program = |machine, space| store(machine, space, START);
     explore_pair_on(Pair { before, cpus: [first, store_to_last], after }, 4 * TABLE, HugePolicy::Never, 2);

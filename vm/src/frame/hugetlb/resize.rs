@@ -1,6 +1,6 @@
-//! How many huge pages the reserved pool has: taken from the zones, and given back.
+//! How many huge pages the hugetlb pool has: taken from the zones, and given back.
 
-use super::{HugetlbPool, PoolCounts, index_of};
+use super::{HugetlbCounts, HugetlbPool, index_of};
 use crate::frame::zone::ZoneSearch;
 use crate::frame::{FrameState, Init, Priority, Zone};
 use crate::machine::Machine;
@@ -19,7 +19,7 @@ impl<M: Machine> HugetlbPool<'_, M> {
     ///
     /// Called with no lock held and outside of any read section. Of several callers at once each takes or
     /// frees what is lacking or too much when it begins.
-    pub fn resize(self, size: PageSize, pages: u64, workers: Option<&WorkerPool<'_, M>>) -> PoolCounts {
+    pub fn resize(self, size: PageSize, pages: u64, workers: Option<&WorkerPool<'_, M>>) -> HugetlbCounts {
         let lacking = self.keep_surplus(size, pages);
         if lacking > 0 {
             self.fill_nodes(size, lacking, workers);
@@ -93,11 +93,11 @@ impl<M: Machine> HugetlbPool<'_, M> {
         let block = if order > Order::MAX { self.find_run(zone, order) } else { self.take_one(zone, order) };
         let Some((pfn, init)) = block else { return false };
         self.memory.caches.get_cpu().count_uncached(order.frames());
-        self.memory.meta_of(pfn).set_state(FrameState::pooled(order, init));
+        self.memory.meta_of(pfn).set_state(FrameState::hugetlb(order, init));
         if let Some((mut state, _)) = self.lock(size) {
             state.total += 1;
             state.free += 1;
-            self.push(zone.huge_pool(index), (pfn, size), init);
+            self.push(zone.hugetlb(index), (pfn, size), init);
         }
         true
     }
@@ -137,8 +137,8 @@ impl<M: Machine> HugetlbPool<'_, M> {
         if state.free == 0 || state.available() == 0 || state.surplus == 0 {
             return None;
         }
-        let fullest = self.memory.zones.iter().max_by_key(|zone| zone.huge_pool(index).len());
-        let pfn = self.pop(fullest?.huge_pool(index))?;
+        let fullest = self.memory.zones.iter().max_by_key(|zone| zone.hugetlb(index).len());
+        let pfn = self.pop(fullest?.hugetlb(index))?;
         state.free -= 1;
         state.surplus -= 1;
         state.total -= 1;

@@ -1,7 +1,7 @@
-//! The reserved pool: huge pages that are taken from the zones beforehand, and kept. (Linux: hugetlbfs.)
+//! Hugetlb: huge pages that are taken from the zones beforehand, and kept. (Linux: hugetlbfs.)
 //!
 //! ```text
-//!   zones ── resize ──► free ── take ──► PoolFolio ── into_mapped_at ──► a huge leaf
+//!   zones ── resize ──► free ── take ──► HugetlbFolio ── into_mapped_at ──► a huge leaf
 //!     ▲                  ▲                   │ dropped                     │ unhook, flush
 //!     └──── resize ──────┤◄──────────────────┘                             │
 //!                        └◄──── the last reference is put (a pin's, too) ──┘
@@ -11,11 +11,11 @@
 //! |---|---|
 //! | `mod` | [`HugetlbPool`]: all changes of the counts |
 //! | `counts`, `list` | the counts; the free folios of a node |
-//! | `folio` | [`PoolFolio`]: a huge page that was taken, and is not mapped yet |
-//! | `copy` | [`PoolCopy`]: one that holds a copy of what several spaces share |
-//! | `reserve` | [`HugeReserve`]: huge pages that are set aside, on the way to or from what counts them |
+//! | `folio` | [`HugetlbFolio`]: a huge page that was taken, and is not mapped yet |
+//! | `copy` | [`HugetlbCopy`]: one that holds a copy of what several spaces share |
+//! | `reserve` | [`HugetlbReservation`]: pages that are set aside, on the way to or from what counts them |
 //! | `resize` | how many huge pages there are |
-//! | `take_back` | [`TakingBack`]: a page is being taken back from children |
+//! | `owner_unmap` | [`OwnerUnmap`]: the owner of a reservation unmaps a page from children |
 //!
 //! # Counts
 //!
@@ -30,7 +30,7 @@
 //! | `astray` | that were dropped by an entry, and are kept by references: these may last |
 //! | `surplus` | that leave the pool when they come back: it was made smaller than what is in use |
 //! | `copies` | that were taken for copies of shared pages, each until the old page's mapping is back |
-//! | `takers` | none: calls that take a page back; `begun` counts these and copies, from the start |
+//! | `owner_unmaps` | none: calls that unmap a page from children; `begun` counts these and copies, ever |
 //!
 //! The rule is *reserved ≤ free + away + astray*; what *free + away* have beyond *reserved* is *available* to
 //! mappings that set nothing aside, and to be reserved. So a fault that takes a huge page for a reserved
@@ -44,24 +44,24 @@ mod copy;
 mod counts;
 mod folio;
 mod list;
+mod owner_unmap;
 mod reserve;
 mod resize;
-mod take_back;
 
-pub(crate) use copy::PoolCopy;
-pub(in crate::frame) use counts::HugePools;
-pub use counts::PoolCounts;
-pub(crate) use folio::{PoolFolio, PoolTake};
-pub(in crate::frame) use list::PoolList;
-pub(crate) use reserve::HugeReserve;
-pub(crate) use take_back::TakingBack;
+pub(crate) use copy::HugetlbCopy;
+pub use counts::HugetlbCounts;
+pub(in crate::frame) use counts::HugetlbPools;
+pub(crate) use folio::{HugetlbFolio, HugetlbTake};
+pub(in crate::frame) use list::HugetlbList;
+pub(crate) use owner_unmap::OwnerUnmap;
+pub(crate) use reserve::HugetlbReservation;
 
 use super::{FrameMeta, FramePlacement, FrameState, Init, Memory, Zone};
 use crate::machine::{Cpu, Machine};
 use crate::sync::SpinGuard;
 use crate::units::{Order, PageSize, Pfn};
 use core::fmt;
-use counts::PoolState;
+use counts::HugetlbState;
 
 /// As what a folio was counted that comes back.
 #[derive(Clone, Copy, Debug)]
@@ -102,13 +102,13 @@ const fn size_of_order(order: Order) -> PageSize {
     if order.0 == PageSize::Giant.order().0 { PageSize::Giant } else { PageSize::Huge }
 }
 
-/// The huge pages that the reserved pool of a memory has.
+/// The huge pages of hugetlb that a memory has: one pool for each size.
 pub struct HugetlbPool<'m, M: Machine> {
     memory: &'m Memory<'m, M>,
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// The reserved pool.
+    /// The hugetlb pools.
     #[inline]
     pub fn hugetlb(&self) -> HugetlbPool<'_, M> {
         HugetlbPool { memory: self }
@@ -117,8 +117,8 @@ impl<M: Machine> Memory<'_, M> {
 
 impl<'m, M: Machine> HugetlbPool<'m, M> {
     /// What the pool of a size has.
-    pub fn counts(self, size: PageSize) -> PoolCounts {
-        self.lock(size).map_or(PoolCounts::default(), |(state, _)| state.told())
+    pub fn counts(self, size: PageSize) -> HugetlbCounts {
+        self.lock(size).map_or(HugetlbCounts::default(), |(state, _)| state.told())
     }
 
     /// Sets `nr` huge pages aside for as many entries. False, and nothing has changed, where fewer are
@@ -167,8 +167,8 @@ impl<'m, M: Machine> HugetlbPool<'m, M> {
         self,
         size: PageSize,
         placement: FramePlacement,
-        take: PoolTake,
-    ) -> Result<PoolFolio<'m, M>, NotTaken> {
+        take: HugetlbTake,
+    ) -> Result<HugetlbFolio<'m, M>, NotTaken> {
         loop {
             match self.try_take(size, placement, take) {
                 Err(NotTaken::Away) => M::Cpu::relax(),
@@ -185,8 +185,8 @@ impl<'m, M: Machine> HugetlbPool<'m, M> {
         self,
         size: PageSize,
         placement: FramePlacement,
-        take: PoolTake,
-    ) -> Result<PoolFolio<'m, M>, NotTaken> {
+        take: HugetlbTake,
+    ) -> Result<HugetlbFolio<'m, M>, NotTaken> {
         let (mut state, index) = self.lock(size).ok_or(NotTaken::Empty)?;
         self.take_locked(&mut state, (size, index), placement, take)
     }
@@ -194,16 +194,16 @@ impl<'m, M: Machine> HugetlbPool<'m, M> {
     /// As [`try_take`](Self::try_take), of a pool that is locked.
     fn take_locked(
         self,
-        state: &mut PoolState,
+        state: &mut HugetlbState,
         (size, index): (PageSize, usize),
         placement: FramePlacement,
-        take: PoolTake,
-    ) -> Result<PoolFolio<'m, M>, NotTaken> {
-        if take == PoolTake::Available && state.available() == 0 && !mutant!("pool.reserve-taken") {
+        take: HugetlbTake,
+    ) -> Result<HugetlbFolio<'m, M>, NotTaken> {
+        if take == HugetlbTake::Available && state.available() == 0 && !mutant!("pool.reserve-taken") {
             return Err(NotTaken::Empty);
         }
         if state.free == 0 {
-            let is_kept = take == PoolTake::Reserved && !mutant!("pool.kept-taken-for-empty");
+            let is_kept = take == HugetlbTake::Reserved && !mutant!("pool.kept-taken-for-empty");
             return Err(match is_kept {
                 _ if state.away > 0 => NotTaken::Away,
                 true if state.astray > 0 => NotTaken::Astray,
@@ -211,13 +211,13 @@ impl<'m, M: Machine> HugetlbPool<'m, M> {
                 false => NotTaken::Empty,
             });
         }
-        let lists = self.memory.zones_from(placement).map(|zone| zone.huge_pool(index));
+        let lists = self.memory.zones_from(placement).map(|zone| zone.hugetlb(index));
         let pfn = lists.filter_map(|list| self.pop(list)).next().ok_or(NotTaken::Empty)?;
         state.free -= 1;
-        if take == PoolTake::Reserved {
+        if take == HugetlbTake::Reserved {
             state.away += 1;
         }
-        Ok(PoolFolio::new(self.memory, (pfn, size), self.memory.meta_of(pfn).state().init(), take))
+        Ok(HugetlbFolio::new(self.memory, (pfn, size), self.memory.meta_of(pfn).state().init(), take))
     }
 
     /// A folio that was taken for a reserved entry is installed there: under the lock of the entry's table.
@@ -229,8 +229,8 @@ impl<'m, M: Machine> HugetlbPool<'m, M> {
     }
 
     /// A folio that was taken comes back.
-    fn untake(self, (pfn, size): (Pfn, PageSize), init: Init, take: PoolTake) {
-        let from = if take == PoolTake::Reserved { CameFrom::Away } else { CameFrom::Use };
+    fn untake(self, (pfn, size): (Pfn, PageSize), init: Init, take: HugetlbTake) {
+        let from = if take == HugetlbTake::Reserved { CameFrom::Away } else { CameFrom::Use };
         self.put_back((pfn, size), init, from);
     }
 
@@ -270,13 +270,13 @@ impl<'m, M: Machine> HugetlbPool<'m, M> {
             return self.release(pfn, size.order(), init);
         }
         state.free += 1;
-        self.push(self.memory.zone_of(pfn).huge_pool(index), (pfn, size), init);
+        self.push(self.memory.zone_of(pfn).hugetlb(index), (pfn, size), init);
     }
 
     /// Locks the pool of a size.
-    fn lock(self, size: PageSize) -> Option<(SpinGuard<'m, PoolState, M::Cpu>, usize)> {
+    fn lock(self, size: PageSize) -> Option<(SpinGuard<'m, HugetlbState, M::Cpu>, usize)> {
         let index = index_of(size)?;
-        Some((self.memory.huge_pools.sizes[index].lock(), index))
+        Some((self.memory.hugetlb_pools.sizes[index].lock(), index))
     }
 
     /// Frees a folio that has left the pool to its zone.
@@ -285,11 +285,11 @@ impl<'m, M: Machine> HugetlbPool<'m, M> {
         self.memory.free_block(pfn, order, init);
     }
 
-    /// Whether the lists hold what the counts say, and `pooled` folios of this size say that they are free.
-    pub(super) fn is_sound(self, size: PageSize, pooled: u64) -> bool {
+    /// Whether the lists hold what the counts say, and as many folios of this size say that they are free.
+    pub(super) fn is_sound(self, size: PageSize, free_by_records: u64) -> bool {
         let Some((state, index)) = self.lock(size) else { return true };
         let listed = |zone: &Zone<'_, M::Cpu>| {
-            let list = zone.huge_pool(index);
+            let list = zone.hugetlb(index);
             let folios = core::iter::successors(list.first(), |&pfn| self.memory.meta_of(pfn).next());
             let is_here = |pfn: &Pfn| core::ptr::eq(self.memory.zone_of(*pfn), zone);
             (folios.take_while(is_here).count() as u64 == list.len()).then_some(list.len())
@@ -297,7 +297,7 @@ impl<'m, M: Machine> HugetlbPool<'m, M> {
         let free = self.memory.zones.iter().map(listed).sum::<Option<u64>>();
         let kept = state.free + state.away + state.astray;
         let holds = state.reserved <= kept && state.surplus <= state.total;
-        holds && free == Some(state.free) && state.free <= state.total && pooled == state.free
+        holds && free == Some(state.free) && state.free <= state.total && free_by_records == state.free
     }
 }
 
@@ -317,5 +317,5 @@ impl<M: Machine> fmt::Debug for HugetlbPool<'_, M> {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "../tests/huge_pool.rs"]
+#[path = "../tests/hugetlb.rs"]
 mod tests;

@@ -3,10 +3,10 @@
 use crate::machine::Cpu;
 use crate::sync::{SpinLock, lockdep};
 
-/// Number of huge pages of one size that the reserved pool has. (Linux: `/proc/meminfo`.)
+/// Number of huge pages of one size that the hugetlb pool has. (Linux: `/proc/meminfo`.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct PoolCounts {
+pub struct HugetlbCounts {
     /// All, in use or not. (Linux: `HugePages_Total`.)
     pub total: u64,
     /// Not in use. (Linux: `HugePages_Free`.)
@@ -19,13 +19,13 @@ pub struct PoolCounts {
 
 /// The pools of both sizes.
 #[derive(Debug)]
-pub(in crate::frame) struct HugePools<C: Cpu> {
-    pub(super) sizes: [SpinLock<PoolState, C, { lockdep::HUGE_POOL.0 }>; 2],
+pub(in crate::frame) struct HugetlbPools<C: Cpu> {
+    pub(super) sizes: [SpinLock<HugetlbState, C, { lockdep::HUGETLB.0 }>; 2],
 }
 
 /// The counts of the module's table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PoolState {
+pub(super) struct HugetlbState {
     pub total: u64,
     pub free: u64,
     pub reserved: u64,
@@ -33,17 +33,17 @@ pub(super) struct PoolState {
     pub astray: u64,
     pub surplus: u64,
     pub copies: u64,
-    pub takers: u64,
+    pub owner_unmaps: u64,
     pub begun: u64,
 }
 
-impl<C: Cpu> HugePools<C> {
+impl<C: Cpu> HugetlbPools<C> {
     pub const fn new() -> Self {
-        Self { sizes: [const { SpinLock::new(PoolState::EMPTY) }; 2] }
+        Self { sizes: [const { SpinLock::new(HugetlbState::EMPTY) }; 2] }
     }
 }
 
-impl PoolState {
+impl HugetlbState {
     const EMPTY: Self = Self {
         total: 0,
         free: 0,
@@ -52,14 +52,14 @@ impl PoolState {
         astray: 0,
         surplus: 0,
         copies: 0,
-        takers: 0,
+        owner_unmaps: 0,
         begun: 0,
     };
 
     /// What is told of them.
-    pub const fn told(&self) -> PoolCounts {
+    pub const fn told(&self) -> HugetlbCounts {
         let Self { total, free, reserved, surplus, .. } = *self;
-        PoolCounts { total, free, reserved, surplus }
+        HugetlbCounts { total, free, reserved, surplus }
     }
 
     /// Those that are not reserved.
