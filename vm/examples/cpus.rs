@@ -61,7 +61,10 @@ fn a_system_with_helpers(machine: &'static TwoCpus) {
         ..VmOptions::default()
     };
     let vm = Vm::start(memory, options).expect("60 MiB are enough");
-    vm.memory().initialise(&workers, machine.nr_cpus(), &|| false, &|_| ()).expect("it is not stopped");
+    vm.memory()
+        .deferred()
+        .initialise(&workers, machine.nr_cpus(), &|| false, &|_| ())
+        .expect("it is not stopped");
     jobs(&workers);
     large_ranges(&vm);
     // Before a CPU goes offline. The other helpers go on, until the pool is dropped, which stops and awaits
@@ -172,13 +175,13 @@ fn huge_pages(machine: &TwoCpus, vm: &Vm<'_, TwoCpus>) {
     assert_eq!(vm.totals().get(Counter::ThpFaultAlloc), 1);
 
     // A machine that has just started has free blocks; later there may be fewer than asked for.
-    assert_eq!(vm.resize_huge_pool(PageSize::Huge, 1).total, 1);
+    assert_eq!(vm.resize_hugetlb(PageSize::Huge, 1).total, 1);
     let set_aside = MapRequest::anonymous(2 * MIB);
     let at = space.map(&set_aside.backed_by(MapBacking::Hugetlb(PageSize::Huge))).expect("one is free");
     assert!(space.map(&set_aside.backed_by(MapBacking::Hugetlb(PageSize::Huge))).is_err(), "there is one");
     in_space(&space, || store(machine, &space, at, 1)).expect("it is set aside, so it is there");
     drop(space);
-    vm.resize_huge_pool(PageSize::Huge, 0);
+    vm.resize_hugetlb(PageSize::Huge, 0);
 }
 
 /// Registers of a device: frames that are not the library's (PFN mappings). The value that vouches for them

@@ -4,7 +4,7 @@ use crate::arch::percpu;
 use crate::memory::vm;
 use crate::task::{khugepaged, process};
 use core::fmt::{Result, Write};
-use interleaf::frame::PoolCounts;
+use interleaf::frame::HugetlbCounts;
 use interleaf::space::Counter;
 use interleaf::table::Resident;
 use interleaf::units::{PAGE_SIZE, PageSize};
@@ -65,13 +65,13 @@ pub fn meminfo(to: &mut Window<'_>) -> Result {
     kib(to, "MemFree:   ", free_pages() * PAGE_KIB)?;
     kib(to, "PageTables:", tables * PAGE_KIB)?;
     kib(to, "AnonHugePages:", totals.get(Counter::NrAnonTransparentHugepages) * HUGE_KIB)?;
-    let PoolCounts { total, free, reserved, surplus, .. } = vm().memory().huge_pool(PageSize::Huge);
+    let HugetlbCounts { total, free, reserved, surplus, .. } = vm().memory().hugetlb().counts(PageSize::Huge);
     for (name, count) in [("Total:", total), ("Free: ", free), ("Rsvd: ", reserved), ("Surp: ", surplus)] {
         writeln!(to, "HugePages_{name} {count:7}")?;
     }
     kib(to, "Hugepagesize:  ", HUGE_KIB)?;
-    let all =
-        [PageSize::Huge, PageSize::Giant].map(|size| vm().memory().huge_pool(size).total * size.bytes());
+    let all = [PageSize::Huge, PageSize::Giant]
+        .map(|size| vm().memory().hugetlb().counts(size).total * size.bytes());
     kib(to, "Hugetlb:       ", all.iter().sum::<u64>() / 1024)
 }
 

@@ -76,7 +76,7 @@ impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
     fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
         self.space.fault(Fault { addr, access }).map(drop).map_err(|error| {
             self.why.set(Some(error));
-            if matches!(error, FaultError::NoMemory | FaultError::PoolEmpty | FaultError::Beyond) {
+            if matches!(error, FaultError::NoMemory | FaultError::HugetlbEmpty | FaultError::Beyond) {
                 Signal::Bus
             } else {
                 Signal::Segv

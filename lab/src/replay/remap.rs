@@ -152,7 +152,7 @@ impl Player<'_, '_> {
         // Of the huge zero page, the first frame says what it is.
         let first = self.huge_page_at(page).unwrap_or(page);
         let Some((frame, _)) = self.space.inspect().resident_frame(first) else { return };
-        let is_zero = self.space.vm().memory().is_zero_page(frame);
+        let is_zero = self.space.vm().memory().zero_pages().is_zero_page(frame);
         let is_written = vma.flags.contains(VmaFlags::WRITE) && !is_zero;
         let advice = if is_written { Advice::PopulateWrite } else { Advice::PopulateRead };
         // Not made present: the next access faults, and the difference is listed.

@@ -59,7 +59,7 @@ impl<M: Machine> Memory<'_, M> {
     pub(super) fn put_exclusive(&self, pfn: Pfn) {
         let meta = self.meta_of(pfn);
         let state = meta.state();
-        let left = if state.restores() { self.put_restoring(meta, state) } else { meta.put() };
+        let left = if state.restores() { self.hugetlb().put_restoring(meta, state) } else { meta.put() };
         self.free_if_taken(meta, pfn, left);
     }
 
@@ -80,13 +80,13 @@ impl<M: Machine> Memory<'_, M> {
         }
     }
 
-    /// Frees a block whose last reference is gone: to its zone, or to the reserved pool.
+    /// Frees a block whose last reference is gone: to its zone, or to the hugetlb pool.
     #[cold]
     #[inline(never)]
     fn free_used_folio(&self, pfn: Pfn, left: FrameState) {
         self.meta_of(pfn).end_as_folio();
-        if left.is_pooled() && !mutant!("pool.folio-freed-to-zone") {
-            return self.return_to_pool(pfn, left);
+        if left.is_hugetlb() && !mutant!("pool.folio-freed-to-zone") {
+            return self.hugetlb().return_folio(pfn, left);
         }
         self.meta_of(pfn).set_state(FrameState::taken(left.order()));
         self.free_block(pfn, left.order(), Init::Dirty);

@@ -1,7 +1,7 @@
 //! All physical memory of a machine, as the floors above see it.
 
 use super::boot::{Deferred, EarlySetup};
-use super::huge_pool::HugePools;
+use super::hugetlb::HugetlbPools;
 use super::mishap::Mishap;
 use super::percpu::CpuCache;
 use super::zone::{DistanceList, ZoneRange};
@@ -18,7 +18,7 @@ use core::fmt;
 /// | lock | rank | guards |
 /// |---|---|---|
 /// | `drain` | `lockdep::DRAIN` | the right to revoke CPUs' caches |
-/// | `huge_pools`' | `lockdep::HUGE_POOL` | what the reserved pool has, and its lists in the zones |
+/// | `hugetlb_pools`' | `lockdep::HUGETLB` | what the hugetlb pool has, and its lists in the zones |
 /// | each zone's `runs` | `lockdep::ZONE_RUN` | the right to take frames of several regions as one |
 /// | each region's | `lockdep::ZONE` | its free blocks |
 pub struct Memory<'m, M: Machine> {
@@ -38,8 +38,8 @@ pub struct Memory<'m, M: Machine> {
     /// read with acquire; each pool names the one before it.
     pub(super) slab_pools: AtomicUsize<M::Cpu>,
     zero: Pfn,
-    /// The reserved pool of huge pages.
-    pub(super) huge_pools: HugePools<M::Cpu>,
+    /// The hugetlb pool of huge pages.
+    pub(super) hugetlb_pools: HugetlbPools<M::Cpu>,
     /// Bits of [`HugeZeroOptions`](super::HugeZeroOptions). Relaxed: a setting.
     pub(super) huge_zero_options: AtomicU64<M::Cpu>,
 }
@@ -86,7 +86,7 @@ impl<'m, M: Machine> Memory<'m, M> {
             refused,
             slab_pools: AtomicUsize::new(0),
             zero: Pfn(0),
-            huge_pools: HugePools::new(),
+            hugetlb_pools: HugetlbPools::new(),
             huge_zero_options: AtomicU64::new(0),
         };
         memory.zero = memory.take_frame(AllocRequest::ZEROED).ok_or(BootError::TooSmall)?;
@@ -99,12 +99,8 @@ impl<'m, M: Machine> Memory<'m, M> {
         GarbageLimits::for_memory(self.bytes(), self.machine.nr_cpus())
     }
 
-    /// Each CPU's share of the memory, in bytes.
-    pub(super) fn bytes_of_cpu(&self) -> u64 {
-        self.bytes() / u64::from(self.machine.nr_cpus().max(1))
-    }
-
-    fn bytes(&self) -> u64 {
+    /// All that the zones manage, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
         self.zones.iter().map(Zone::managed).sum::<u64>() * PAGE_SIZE as u64
     }
 

@@ -68,8 +68,8 @@ counters! {
     SpfUnprepared = "spf_unprepared",
     /// Speculation gave up: a store to a huge page that others have too, which is split for that.
     SpfHugeShared = "spf_huge_shared",
-    /// Speculation gave up: the reserved pool has no huge page (only the locked path may report that).
-    SpfPoolEmpty = "spf_pool_empty",
+    /// Speculation gave up: the hugetlb pool has no huge page (only the locked path may report that).
+    SpfHugetlbEmpty = "spf_hugetlb_empty",
     /// Speculation gave up: the object has no such page (only the locked path may report that).
     SpfBeyond = "spf_beyond",
     /// Page faults resolved with the mapping's record held.
@@ -93,7 +93,7 @@ counters! {
     ThpFileFallback = "thp_file_fallback",
     /// Huge leaves of shared memory installed by faults.
     ThpFileMapped = "thp_file_mapped",
-    /// Huge leaves of shared memory, but those of the reserved pool: a number that rises and falls, on one
+    /// Huge leaves of shared memory, but those of the hugetlb pool: a number that rises and falls, on one
     /// CPU below zero.
     NrShmemPmdMapped = "nr_shmem_pmdmapped",
     /// Huge pages allocated for a collapse.

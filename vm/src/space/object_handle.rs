@@ -126,7 +126,7 @@ impl ObjectPages<'_> {
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// A handle of the object that is mapped at `addr`, and the page of it that is there; `None` where no
-    /// object is mapped: memory of the space's own, of the reserved pool, or PFN-mapped frames.
+    /// object is mapped: memory of the space's own, of the hugetlb pool, or PFN-mapped frames.
     ///
     /// Locks the page to read; what is mapped there may be something else once this returns.
     pub fn object_at(&self, addr: VirtAddr) -> Option<(ObjectHandle<'v, M>, u64)> {

@@ -29,7 +29,7 @@ pub struct VmOptions<'m, M: Machine> {
     /// When private memory gets mTHP folios. (Linux:
     /// `hugepages-*kB/enabled`.)
     pub mthp: MthpPolicies,
-    /// When shared anonymous memory gets huge pages other than those of the reserved pool. (Linux:
+    /// When shared anonymous memory gets huge pages other than those of the hugetlb pool. (Linux:
     /// `shmem_enabled`.)
     pub shared_huge_pages: SharedHugePolicy,
     /// What loads of untouched memory find where huge pages are allowed.

@@ -4,10 +4,11 @@ use super::counters::{Counter, Counters, Totals};
 use super::options::VmOptions;
 use crate::anon::AnonNodes;
 use crate::frame::{
-    BootError, BootMap, BootMemory, HugeReserve, IndexAllocator, IndexPools, IndexReserve, Memory, PoolCounts,
+    BootError, BootMap, BootMemory, HugetlbCounts, HugetlbReservation, IndexAllocator, IndexPools,
+    IndexReserve, Memory,
 };
 use crate::machine::Machine;
-use crate::object::{Object, Objects, PagerKey, SharedPoolCounts};
+use crate::object::{Object, Objects, PagerKey, SharedHugetlbCounts};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::table::{LeafClass, SlotRun};
 use crate::tlb::{Shootdown, ShootdownStats};
@@ -101,10 +102,10 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.objects.page_ready(object, page);
     }
 
-    /// Makes the reserved pool one of `pages` huge pages of a size, as far as that can be, by helpers of each
+    /// Makes the hugetlb pool one of `pages` huge pages of a size, as far as that can be, by helpers of each
     /// node if there are any. Returns what it has then. (Linux: `nr_hugepages`.)
-    pub fn resize_huge_pool(&self, size: PageSize, pages: u64) -> PoolCounts {
-        self.memory.resize_huge_pool(size, pages, self.workers)
+    pub fn resize_hugetlb(&self, size: PageSize, pages: u64) -> HugetlbCounts {
+        self.memory.hugetlb().resize(size, pages, self.workers)
     }
 
     /// The machine that this runs on.
@@ -171,7 +172,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// hold spaces' locks, as no reader waits for those. Some barriers on all CPUs.
     pub fn try_trim(&self) -> bool {
         let have_left = mutant!("vm.garbage-not-reclaimed") || self.rcu.free_all(self.machine, &self.memory);
-        self.memory.shrink_huge_zero();
+        self.memory.zero_pages().shrink();
         self.give_caches_back();
         have_left
     }
@@ -262,24 +263,24 @@ impl<'m, M: Machine> Vm<'m, M> {
         Some(object)
     }
 
-    /// Makes shared memory of `pages` base pages, all about to be mapped, of huge pages of the reserved pool;
+    /// Makes shared memory of `pages` base pages, all about to be mapped, of huge pages of the hugetlb pool;
     /// `reserve` are those set aside for it: one for each huge page, or none. They stay the caller's where
     /// there is no memory.
-    pub(super) fn create_pool_object(
+    pub(super) fn create_hugetlb_object(
         &self,
         (size, pages): (PageSize, u64),
-        reserve: &mut Option<HugeReserve<'_, M>>,
+        reserve: &mut Option<HugetlbReservation<'_, M>>,
     ) -> Option<ObjectId> {
         let object = ObjectId::new(self.numbers.next())?;
-        self.objects.create_pool(&self.memory, &self.rcu, object.number(), (size, pages), reserve)?;
+        self.objects.create_hugetlb(&self.memory, &self.rcu, object.number(), (size, pages), reserve)?;
         Some(object)
     }
 
-    /// What the shared memory that a mapping maps has of the reserved pool; stale at once. `None` where it is
+    /// What the shared memory that a mapping maps has of the hugetlb pool; stale at once. `None` where it is
     /// of other memory, or gone.
-    pub fn shared_pool(&self, backing: Backing) -> Option<SharedPoolCounts> {
+    pub fn shared_hugetlb(&self, backing: Backing) -> Option<SharedHugetlbCounts> {
         let object = backing.hugetlb()?.object?;
-        Some(self.object(object, &self.rcu.read())?.pool_counts())
+        Some(self.object(object, &self.rcu.read())?.hugetlb_counts())
     }
 
     /// The object of a mapping, for the life of a read section. `None` where no page of it is mapped any

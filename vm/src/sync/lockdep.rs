@@ -28,8 +28,8 @@ pub const GATHER: Rank = Rank(24);
 pub const DRAIN: Rank = Rank(26);
 /// A slab pool's shared list of slabs.
 pub const SLAB: Rank = Rank(28);
-/// What the reserved pool of huge pages has, of one size.
-pub const HUGE_POOL: Rank = Rank(30);
+/// What the hugetlb pool of huge pages has, of one size.
+pub const HUGETLB: Rank = Rank(30);
 /// The right to take frames of several regions of a zone as one.
 pub const ZONE_RUN: Rank = Rank(31);
 /// A region's free blocks.

@@ -68,7 +68,7 @@ impl<M: Machine> LockedTable<'_, M> {
         let memory = self.table.tree.memory;
         if !leaf.owned() {
             let is_zero = leaf.by_table() && !mutant!("zero.table-made-writable");
-            return !is_zero && !memory.is_zero_page(leaf.pfn);
+            return !is_zero && !memory.zero_pages().is_zero_page(leaf.pfn);
         }
         let state = memory.meta_of(leaf.pfn).state();
         let is_shared = state.kind() == Kind::User && !state.is_exclusive();

@@ -155,7 +155,7 @@ impl<M: Machine> PageTable<'_, M> {
     pub(crate) fn class_of(&self, leaf: Leaf, level: Level) -> LeafClass {
         if leaf.owned() {
             let state = self.memory.meta_of(leaf.pfn).state();
-            let hugetlb = state.is_pooled();
+            let hugetlb = state.is_hugetlb();
             let is_objects = state.kind() == Kind::Object;
             return if is_objects { LeafClass::Object { hugetlb } } else { LeafClass::Anon { hugetlb } };
         }

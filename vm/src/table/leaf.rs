@@ -192,7 +192,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         let (Some(size), Entry::Leaf(leaf)) = (self.level().leaf_size(), self.entry(slot)) else {
             return false;
         };
-        let is_whole = meta.state().is_pooled();
+        let is_whole = meta.state().is_hugetlb();
         meta.try_make_folio_exclusive() || !is_whole && self.tree().memory.rejoin(leaf.pfn, size.order())
     }
 

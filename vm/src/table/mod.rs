@@ -10,7 +10,7 @@
 //! | `content`, `class` | what a leaf is given; what it maps, and what that decides |
 //! | `unhook` | clearing leaves, at once or in two passes |
 //! | `unlinked` | a table that is filled before a walk reaches it |
-//! | `hugetlb` | entries of hugetlb mappings: reserved, a leaf, lost |
+//! | `hugetlb` | entries of hugetlb mappings: reserved, a leaf, poisoned |
 //! | `folio_leaves` | leaves of base pages for all frames of a folio |
 //! | `huge_zero`, `zero_table` | leaves of the huge zero page; the table that hardware finds in its place |
 //! | `collapse` | a huge leaf in the place of a table, whose pages it has copied |

@@ -108,13 +108,13 @@ impl<M: Machine> EntryRef<'_, '_, M> {
     }
 
     /// As [`try_pin`](Self::try_pin), which refused it as huge: pins the frame of `page` in a huge page of
-    /// the reserved pool.
+    /// the hugetlb pool.
     ///
     /// # Errors
     /// As of that; [`FastPinRefusal::Huge`] where it is another huge page.
     #[cold]
     #[inline(never)]
-    pub(crate) fn try_pin_in_pool<'m>(
+    pub(crate) fn try_pin_hugetlb<'m>(
         &self,
         memory: &'m Memory<'m, M>,
         page: Vpn,

@@ -17,7 +17,7 @@ pub struct Resident {
     pub base_pages: u64,
     /// Huge pages, of 512 base pages each, that own their folio. (Linux: `AnonHugePages`.)
     pub huge_pages: u64,
-    /// Huge leaves of shared memory, but those of the reserved pool. (Linux: `ShmemPmdMapped`.)
+    /// Huge leaves of shared memory, but those of the hugetlb pool. (Linux: `ShmemPmdMapped`.)
     pub shared_huge_pages: u64,
     /// Base pages of zeros that show the frame of zeros.
     pub zero_pages: u64,
@@ -66,8 +66,8 @@ pub(crate) fn count_resident<M: Machine>(
     })
 }
 
-/// Whether a huge leaf shows a folio of an object that is not one of the reserved pool; stale at once.
+/// Whether a huge leaf shows a folio of an object that is not one of the hugetlb pool; stale at once.
 fn is_of_object<M: Machine>(tree: &PageTable<'_, M>, leaf: Leaf) -> bool {
     let state = tree.memory.meta(leaf.pfn).map(|meta| meta.state());
-    state.is_some_and(|state| state.kind() == Kind::Object && !state.is_pooled())
+    state.is_some_and(|state| state.kind() == Kind::Object && !state.is_hugetlb())
 }

@@ -64,7 +64,7 @@ impl VmaAttributes {
         !self.flags.contains(VmaFlags::SHARED)
     }
 
-    /// Whether the pages `part` of it may become a mapping of their own: huge pages of the reserved pool are
+    /// Whether the pages `part` of it may become a mapping of their own: huge pages of the hugetlb pool are
     /// never cut. (Linux: `may_split`.)
     #[inline(always)]
     pub fn may_be_cut(&self, part: VpnRange) -> bool {

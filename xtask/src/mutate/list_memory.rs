@@ -30,8 +30,8 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "pin.part-not-rechecked",
-        wrong: "a page of the reserved pool that was freed and is something else is pinned as a part",
-        test: Unit("frame::huge_pool::tests"),
+        wrong: "a page of the hugetlb pool that was freed and is something else is pinned as a part",
+        test: Unit("frame::hugetlb::tests"),
     },
     Mutation {
         point: "map-given.refused-left-mapped",

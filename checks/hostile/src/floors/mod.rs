@@ -2,7 +2,7 @@
 
 pub mod decide;
 pub mod frame;
-pub mod huge_pool;
+pub mod hugetlb;
 pub mod index;
 pub mod locks;
 pub mod machine;

@@ -54,7 +54,7 @@ fn in_spaces(path: Path, machine: &Lab, vm: &Vm<'_, Lab>) {
     with_space(&|space| super::pin::copies(vm, space));
     with_space(&|space| objects::run(vm, [space, &space_of_path(vm, path)], |vm| space_of_path(vm, path)));
     with_space(&|space| super::pfnmap::run(machine, space));
-    with_space(&|space| super::huge_pool::run(vm, space));
+    with_space(&|space| super::hugetlb::run(vm, space));
 }
 
 fn new_space<'v>(vm: &'v Vm<'v, Lab>) -> Space<'v> {

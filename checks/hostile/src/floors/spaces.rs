@@ -98,7 +98,7 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, spaces: &Spaces<'v, Lab>, space: &AddressSpa
         }, go_on)),
     ];
     for addr in [base, VirtAddr(0), VirtAddr(u64::MAX)] {
-        let taken = called!(Spaces::take_back_pool_page => spaces.take_back_pool_page(space, addr));
+        let taken = called!(Spaces::unmap_hugetlb_sharers => spaces.unmap_hugetlb_sharers(space, addr));
         assert_eq!(taken, Some(Ok(false)), "nothing is set aside for {addr:?}");
     }
     let missing = Some(Err(RmapError::SpaceMissing));

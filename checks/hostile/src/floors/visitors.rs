@@ -113,7 +113,7 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, space: Space<'v>, base: VirtAddr) {
         spaces.hold(id)
     }, |_| ControlFlow::Continue(())));
     assert_eq!(found, Some(Ok(RmapFound::All(1))));
-    let taken = called!(AddressSpace::take_back_pool_page => space.take_back_pool_page(base, |id| {
+    let taken = called!(AddressSpace::unmap_hugetlb_sharers => space.unmap_hugetlb_sharers(base, |id| {
         call_all(&space, base);
         spaces.hold(id)
     }));
@@ -185,7 +185,7 @@ fn jobs(machine: &Lab, vm: &Vm<'_, Lab>) {
     let job = Job::new(0..9, outer).stop_if(&stop).undo(&undo);
     let ran = called!(WorkerPool::run => pool.run(&job).map(drop));
     assert_eq!(ran, Some(Err(Failed::Error(()))));
-    let done = called!(Memory::initialise => vm.memory().initialise(&pool, 9, &stop, &|_| vm.trim()).is_ok());
+    let done = called!(DeferredInit::initialise => vm.memory().deferred().initialise(&pool, 9, &stop, &|_| vm.trim()).is_ok());
     assert_eq!(done, Some(true));
     let slots: PerCpu<'_, CpuLocal<u32>, Host> =
         PerCpu::carve(&mut Heap, 2, |_| CpuLocal::new(0)).expect("memory");

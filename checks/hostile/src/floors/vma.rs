@@ -48,7 +48,7 @@ fn flags() {
         call!(VmaFlags::new_anonymous, flags);
         call!(VmaFlags::new_shared, flags);
         call!(VmaFlags::new_private, flags);
-        call!(VmaFlags::new_pool, flags);
+        call!(VmaFlags::new_hugetlb, flags);
         for access in NUMBERS {
             call!(VmaFlags::with_access, flags, VmaFlags::from_bits_retain(access as u32));
         }

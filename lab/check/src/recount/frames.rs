@@ -37,7 +37,7 @@ pub(super) fn check<C: Flavour, F: Format>(
                 let known = objects || shown.tables.contains(&pfn);
                 require(known, || format!("the table {pfn:?} is in no space"))?;
             }
-            Kind::Table if memory.is_zero_table(pfn) => {
+            Kind::Table if memory.zero_pages().is_table(pfn) => {
                 require(entries == 0, || format!("{entries} entries own the table of zeros {pfn:?}"))?;
                 require(shows_zeros(system, pfn), || format!("{pfn:?}, a table of zeros, was written"))?;
             }
@@ -50,7 +50,7 @@ pub(super) fn check<C: Flavour, F: Format>(
             kind => require(entries == 0, || format!("{entries} entries show {pfn:?}, which is {kind:?}"))?,
         }
     }
-    let due = 1 + memory.huge_zero_frames();
+    let due = 1 + memory.zero_pages().huge_frames();
     require(zeros == due, || format!("{zeros} frames are zero pages, {due} are known"))
 }
 

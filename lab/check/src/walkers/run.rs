@@ -139,7 +139,7 @@ fn scenario<F: Format>(schedule: &Schedule, walker: Walker, memory: Memory, writ
     vm.trim();
     let after = vm.memory().check().expect("frames add up at the end").allocated;
     // The table of zeros stays.
-    let kept = vm.memory().zero_table_frames();
+    let kept = vm.memory().zero_pages().table_frames();
     assert_eq!(after, before + kept, "frames handed out before and after");
 }
 

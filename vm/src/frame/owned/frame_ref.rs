@@ -119,7 +119,7 @@ impl<'m, M: Machine> FrameRef<'m, M> {
     }
 
     /// log2 of the number of frames of the folio that it is the first of: 0 but for a huge page's. Stays as
-    /// it is until the folio is split; those of the reserved pool are never split.
+    /// it is until the folio is split; those of the hugetlb pool are never split.
     pub(crate) fn order(&self) -> Order {
         self.memory.meta_of(self.pfn).state().order()
     }
@@ -175,7 +175,7 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         Ok(PinnedFrame { memory: frame.memory, frame: PinnedPart::new(frame.pfn, Order::BASE) })
     }
 
-    /// As [`pin`](Self::pin), of a frame of the folio of the reserved pool whose first frame this is: the one
+    /// As [`pin`](Self::pin), of a frame of the folio of the hugetlb pool whose first frame this is: the one
     /// `part` after it, in terms of the folio.
     ///
     /// # Panics
@@ -183,7 +183,7 @@ impl<'m, M: Machine> FrameRef<'m, M> {
     pub(crate) fn pin_part(self, part: u64) -> Result<PinnedFrame<'m, M>, Self> {
         let state = self.memory.meta_of(self.pfn).state();
         // With the reference the folio stays as it is: those of the pool are never split.
-        assert!(state.is_pooled() && part < state.order().frames(), "{state:?} has no part {part}");
+        assert!(state.is_hugetlb() && part < state.order().frames(), "{state:?} has no part {part}");
         let mut pinned = self.pin()?;
         pinned.frame = PinnedPart::new(pinned.frame.pfn().add(part), state.order());
         Ok(pinned)
@@ -284,17 +284,17 @@ impl<M: Machine> Memory<'_, M> {
         is_pinned.then(|| PinnedFrame { memory: self, frame: PinnedPart::new(pfn, Order::BASE) })
     }
 
-    /// As [`try_pin`](Self::try_pin), of the frame `part` of the folio of the reserved pool that begins at
+    /// As [`try_pin`](Self::try_pin), of the frame `part` of the folio of the hugetlb pool that begins at
     /// `head`. `None` also where there is no such folio (any more).
     pub(crate) fn try_pin_part(&self, head: Pfn, part: u64, writable: bool) -> Option<PinnedFrame<'_, M>> {
         if !has_part(self.meta(head)?.state(), part) {
             return None;
         }
-        self.pin_part_if_pooled(head, part, writable)
+        self.pin_part_if_hugetlb(head, part, writable)
     }
 
     /// As [`try_pin_part`](Self::try_pin_part), of a frame that was the head of such a folio a moment ago.
-    pub(in crate::frame) fn pin_part_if_pooled(
+    pub(in crate::frame) fn pin_part_if_hugetlb(
         &self,
         head: Pfn,
         part: u64,
@@ -321,9 +321,9 @@ impl<M: Machine> Memory<'_, M> {
     }
 }
 
-/// Whether the frame leads a folio of the reserved pool that has a frame of that number.
+/// Whether the frame leads a folio of the hugetlb pool that has a frame of that number.
 fn has_part(state: FrameState, part: u64) -> bool {
-    state.is_pooled() && part < state.order().frames()
+    state.is_hugetlb() && part < state.order().frames()
 }
 
 impl<M: Machine> Drop for FrameRef<'_, M> {

@@ -99,7 +99,7 @@ impl<M: Machine> Memory<'_, M> {
     /// folio has leaves. The reference of the caller becomes one of each frame.
     ///
     /// # Safety
-    /// The caller owns a reference to the folio, of an object and not of the reserved pool, that begins at
+    /// The caller owns a reference to the folio, of an object and not of the hugetlb pool, that begins at
     /// `first`; no other thread splits it, or has split it.
     #[cold]
     pub(super) unsafe fn split_object_folio(&self, first: Pfn) {

@@ -15,7 +15,7 @@
 //! A folio in use has the record of its first frame, and one reference for all of its entries. It is
 //! *exclusive*, or several spaces have a huge entry of it, which are counted there. A user of a part
 //! splits the folio before; what others have stays a huge entry, of frames that are counted one by one
-//! (docs/design/huge-pages.md). Folios of the reserved pool, and of objects, are counted so too; the former
+//! (docs/design/huge-pages.md). Folios of the hugetlb pool, and of objects, are counted so too; the former
 //! are never split, the latter by the slot of their object's index (`object_folio`).
 
 use super::{Base, MappedFrame};

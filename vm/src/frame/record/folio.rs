@@ -44,7 +44,7 @@ impl<C: Cpu> FrameMeta<C> {
         self.step(|_| Some(FrameState::part_of_object(folio, leaves > 0)));
     }
 
-    /// Marks a folio of the reserved pool as one that goes back to be kept for the entry that mapped it.
+    /// Marks a folio of the hugetlb pool as one that goes back to be kept for the entry that mapped it.
     /// `false` where there is another reference, or it is not *exclusive*. A read-modify-write, after the
     /// entry was replaced: a pin without a lock has its reference before it, which refuses this, or finds the
     /// entry changed.

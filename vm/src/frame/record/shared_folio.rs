@@ -25,7 +25,7 @@
 //! preemption.
 //!
 //! All leaves hold one reference together, as the entries of a frame do; after a split those of each frame.
-//! Folios of objects, and of the reserved pool, which are never split, are counted the same way. An object's
+//! Folios of objects, and of the hugetlb pool, which are never split, are counted the same way. An object's
 //! folio may have no leaf, and is *whole* then too: so no base entry is ever counted in it before it is
 //! split.
 

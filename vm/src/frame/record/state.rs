@@ -12,7 +12,7 @@
 //! | 50 | *lazyfree*: the contents may be discarded until the next write (`User`) |
 //! | 51 | *retired*: waits for readers (`Table`) |
 //! | 52 | *dirty*: written through an entry that is gone (`User`, `Object`) |
-//! | 53 | *pooled*: the reserved pool keeps the folio while it is not in use (`Taken`, `User`, `Object`) |
+//! | 53 | *hugetlb*: the hugetlb pool keeps the folio while it is not in use (`Taken`, `User`, `Object`) |
 //! | 54..62 | index of the zone (`Free`) |
 //! | 62 | *restores*: the pool keeps the folio for an entry once its use ends (`User`; until it is back) |
 //! | 63 | *astray*: it was to be kept so, and references keep it (`User`; until it is back) |
@@ -63,7 +63,7 @@ const ATTACHED: u64 = 1 << 49;
 const LAZYFREE: u64 = 1 << 50;
 const RETIRED: u64 = 1 << 51;
 const DIRTY: u64 = 1 << 52;
-const POOLED: u64 = 1 << 53;
+const HUGETLB: u64 = 1 << 53;
 const ZONE_SHIFT: u32 = 54;
 const RESTORES: u64 = 1 << 62;
 const ASTRAY: u64 = 1 << 63;
@@ -107,9 +107,9 @@ impl FrameState {
         Self(Self::of(Kind::Taken, order).0 | 1)
     }
 
-    /// A folio that the reserved pool keeps, with one reference, the pool's.
-    pub const fn pooled(order: Order, init: Init) -> Self {
-        Self(Self::taken(order).0 | POOLED | init.bit())
+    /// A folio that the hugetlb pool keeps, with one reference, the pool's.
+    pub const fn hugetlb(order: Order, init: Init) -> Self {
+        Self(Self::taken(order).0 | HUGETLB | init.bit())
     }
 
     /// Whether the bits agree: what has gone astray does not come back for an entry.
@@ -157,15 +157,15 @@ impl FrameState {
     pub const fn is_lazyfree(self) -> bool {
         self.0 & LAZYFREE != 0
     }
-    /// Whether the folio goes back to the reserved pool.
-    pub const fn is_pooled(self) -> bool {
-        self.0 & POOLED != 0
+    /// Whether the folio goes back to the hugetlb pool.
+    pub const fn is_hugetlb(self) -> bool {
+        self.0 & HUGETLB != 0
     }
-    /// Whether the reserved pool keeps the folio for an entry once it is back.
+    /// Whether the hugetlb pool keeps the folio for an entry once it is back.
     pub const fn restores(self) -> bool {
         self.0 & RESTORES != 0
     }
-    /// Whether references have kept it when it was to come back to the reserved pool for an entry.
+    /// Whether references have kept it when it was to come back to the hugetlb pool for an entry.
     pub(in crate::frame) const fn is_astray(self) -> bool {
         self.0 & ASTRAY != 0
     }
@@ -192,10 +192,10 @@ impl FrameState {
         };
         let single = self.order() == Order::BASE;
         let fits = single || matches!(kind, Kind::User | Kind::Object | Kind::Zero);
-        let pooled = self.0 & POOLED;
-        let fits = fits && (pooled == 0 || kind.is_counted());
-        let is_taken = self.0 == Self::taken(self.order()).0 | pooled;
-        (is_taken && fits).then(|| Self(Self::of(kind, self.order()).0 | flags | pooled | 1))
+        let hugetlb = self.0 & HUGETLB;
+        let fits = fits && (hugetlb == 0 || kind.is_counted());
+        let is_taken = self.0 == Self::taken(self.order()).0 | hugetlb;
+        (is_taken && fits).then(|| Self(Self::of(kind, self.order()).0 | flags | hugetlb | 1))
     }
     /// A detached table begins to wait for readers.
     pub fn retired(self) -> Option<Self> {
@@ -264,7 +264,7 @@ impl FrameState {
         }
         let is_last = self.0 & (PINS | REFS) == one;
         Some(if is_last {
-            Self(Self::taken(self.order()).0 | self.0 & (POOLED | RESTORES | ASTRAY))
+            Self(Self::taken(self.order()).0 | self.0 & (HUGETLB | RESTORES | ASTRAY))
         } else {
             Self(self.0 - one)
         })
@@ -276,12 +276,12 @@ impl FrameState {
         let fits = self.kind() == Kind::User && self.is_exclusive() && is_alone;
         fits.then_some(Self(self.0 & !EXCLUSIVE))
     }
-    /// A folio of the reserved pool whose entry is gone, and which that entry gets again once it is back.
+    /// A folio of the hugetlb pool whose entry is gone, and which that entry gets again once it is back.
     /// Refused where there is a reference besides the entry's, which may last, or other entries may be.
     pub fn restoring(self) -> Option<Self> {
         let is_alone = self.has_one_reference() || mutant!("pool.restored-though-pinned");
         let is_own = self.is_exclusive() || mutant!("pool.restored-though-shared");
-        let fits = self.kind() == Kind::User && self.is_pooled() && is_alone && is_own;
+        let fits = self.kind() == Kind::User && self.is_hugetlb() && is_alone && is_own;
         fits.then_some(Self(self.0 | RESTORES))
     }
     /// Exclusive again, where there is no other reference.
@@ -301,15 +301,15 @@ impl FrameState {
     /// then. References, which are those of the first frame from now on, stay.
     pub fn split(self) -> Option<Self> {
         let is_folio = self.kind() == Kind::User && self.order() != Order::BASE;
-        (is_folio && !self.is_pooled()).then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
+        (is_folio && !self.is_hugetlb()).then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
     }
     /// As [`split`](Self::split), of a folio of an object.
     pub(in crate::frame) fn split_of_object(self) -> Option<Self> {
         self.is_splittable_of_object().then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
     }
-    /// Whether it is a folio of an object that may be split: not one of the reserved pool.
+    /// Whether it is a folio of an object that may be split: not one of the hugetlb pool.
     pub(in crate::frame) const fn is_splittable_of_object(self) -> bool {
-        matches!(self.kind(), Kind::Object) && self.order().0 != Order::BASE.0 && !self.is_pooled()
+        matches!(self.kind(), Kind::Object) && self.order().0 != Order::BASE.0 && !self.is_hugetlb()
     }
     /// A frame of a folio of an object that is split: the index has a reference, and all entries one together
     /// if there are any. Those may have been written through.
@@ -362,7 +362,7 @@ impl fmt::Debug for FrameState {
             (self.is_lazyfree(), " lazyfree"),
             (self.is_dirty(), " dirty"),
             (self.init() == Init::Zeroed, " zeroed"),
-            (self.is_pooled(), " pooled"),
+            (self.is_hugetlb(), " hugetlb"),
         ];
         flags.iter().filter(|(set, _)| *set).try_for_each(|(_, name)| f.write_str(name))
     }

@@ -76,10 +76,9 @@ impl<'m, T, M: Machine> SlabPool<'m, T, M> {
     pub fn new(memory: &Memory<'m, M>) -> Option<Self> {
         let layout = const { SlabLayout::of(size_of::<T>(), align_of::<T>()) };
         let mut allocator = memory.boot_allocator();
-        let (nr_cpus, len) = (
-            memory.machine.nr_cpus(),
-            stack_len(layout.stride, memory.garbage_limits(), memory.bytes_of_cpu()),
-        );
+        let nr_cpus = memory.machine.nr_cpus();
+        let share_bytes = memory.bytes() / u64::from(nr_cpus.max(1));
+        let len = stack_len(layout.stride, memory.garbage_limits(), share_bytes);
         let mut words = memory.boot_allocator();
         let mut is_complete = true;
         let cache = |_| {

@@ -43,7 +43,7 @@ pub(super) fn start<'m>(
 
 pub(super) fn initialise(memory: &TestMemory<'_>) {
     let workers = WorkerPool::without_helpers(memory.machine());
-    memory.initialise(&workers, 0, &|| false, &|_| ()).unwrap();
+    memory.deferred().initialise(&workers, 0, &|| false, &|_| ()).unwrap();
 }
 
 /// Pages of records, by whether they lie on the node of the first usable frame that they describe; those of
@@ -154,7 +154,7 @@ fn a_hole_costs_no_memory_but_for_its_ends() {
     let counts = recount(&machine, &memory, &regions);
     let in_memory = counts.near + counts.of_holes;
     assert!(in_memory < 2 * 40 && counts.without_memory > 1400, "{counts:?}");
-    let unclaimed = memory.unclaimed_frames();
+    let unclaimed = memory.deferred().unclaimed_frames();
     assert_eq!(unclaimed, 0);
     use_all(&memory);
 }
@@ -170,7 +170,7 @@ fn records_that_have_no_memory_are_never_deferred() {
         assert_eq!(memory.meta(pfn).map(|meta| meta.state().kind()), Some(Kind::Reserved));
         assert!(memory.try_get(pfn).is_none());
     }
-    assert!(memory.unclaimed_frames() < 45_000, "{} frames", memory.unclaimed_frames());
+    assert!(memory.deferred().unclaimed_frames() < 45_000, "{} frames", memory.deferred().unclaimed_frames());
 }
 
 #[test]

@@ -23,7 +23,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] for too many mappings, or for lack of memory; [`Error::Invalid`] where a page of
-    /// the reserved pool would be cut. Nothing has changed, but for a first split where the second is
+    /// the hugetlb pool would be cut. Nothing has changed, but for a first split where the second is
     /// refused.
     pub fn apply_change(
         &self,
@@ -75,7 +75,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] where one mapping would become three and may not, [`Error::Invalid`] where a page
-    /// of the reserved pool would be cut.
+    /// of the hugetlb pool would be cut.
     #[cold]
     #[inline(never)]
     pub fn split_mappings(&self, guard: &RangeGuard<'_, M>, range: VpnRange) -> Result<(), Error> {

@@ -304,7 +304,7 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
                 return Err(Fallback::NoMemory);
             }
             let wanted = prepared.want(Want::HugetlbCopy(size, page));
-            return Err(wanted.map_or_else(|why| why, |_lacking| Fallback::PoolEmpty));
+            return Err(wanted.map_or_else(|why| why, |_lacking| Fallback::HugetlbEmpty));
         };
         let (folio, from) = copy.into_parts();
         let key = self.space.node.anon_key(pages_of(size.order(), self.page).start);

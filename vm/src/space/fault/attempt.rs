@@ -141,7 +141,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
 pub(super) const fn why_not(decision: Decision) -> Fallback {
     match decision {
         Decision::WaitForZap => Fallback::EntryPending,
-        Decision::Lost => Fallback::PoolEmpty,
+        Decision::Poisoned => Fallback::HugetlbEmpty,
         Decision::Wait => Fallback::EntryBusy,
         Decision::Deny => Fallback::VmaMissing,
         _ => Fallback::VmaNotSupported,

@@ -67,7 +67,7 @@ impl<'v, M: Machine> Entries<'v, M> {
                 taken.ok().map(|_| Fill::Elsewhere)
             }
             Want::Hugetlb(size, right) => {
-                let try_take = || vm.memory.take_from_pool(size, prepared.placement, right);
+                let try_take = || vm.memory.hugetlb().take(size, prepared.placement, right);
                 let taken = match try_take() {
                     // Walkers without a lock have their references in read sections.
                     Err(NotTaken::Astray) => {
@@ -86,15 +86,17 @@ impl<'v, M: Machine> Entries<'v, M> {
                     Err(NotTaken::Empty | NotTaken::Astray) => None,
                 }
             }
-            Want::HugetlbCopy(size, page) => match vm.memory.take_for_copy(size, prepared.placement) {
-                Ok(unfilled) => match self.shared_hugetlb_page(page) {
-                    Some(source) => Some(Fill::HugetlbCopy(unfilled.fill(source, vm.workers))),
-                    // The next attempt finds another entry.
-                    None => return drop(unfilled),
-                },
-                Err(NotTaken::Kept | NotTaken::Away) => return M::Cpu::relax(),
-                Err(NotTaken::Empty | NotTaken::Astray) => None,
-            },
+            Want::HugetlbCopy(size, page) => {
+                match vm.memory.hugetlb().take_for_copy(size, prepared.placement) {
+                    Ok(unfilled) => match self.shared_hugetlb_page(page) {
+                        Some(source) => Some(Fill::HugetlbCopy(unfilled.fill(source, vm.workers))),
+                        // The next attempt finds another entry.
+                        None => return drop(unfilled),
+                    },
+                    Err(NotTaken::Kept | NotTaken::Away) => return M::Cpu::relax(),
+                    Err(NotTaken::Empty | NotTaken::Astray) => None,
+                }
+            }
         };
         match fill {
             Some(Fill::Elsewhere) => prepared.slow = Slow::Nothing,

@@ -15,7 +15,9 @@
 
 use super::Fallback;
 use crate::frame::{AllocRequest, AnonKey, FolioFrames, Frame, FramePlacement, FrameRef, MappedFrame};
-use crate::frame::{PageFill, PoolCopy, PoolFolio, PoolTake, Priority, TableFrame, ZeroedFolio, ZeroedFrame};
+use crate::frame::{
+    HugetlbCopy, HugetlbFolio, HugetlbTake, PageFill, Priority, TableFrame, ZeroedFolio, ZeroedFrame,
+};
 use crate::machine::{Entry, Machine};
 use crate::space::Vm;
 use crate::units::{PageSize, Vpn};
@@ -58,7 +60,7 @@ pub(super) enum Want {
     /// The huge zero page, or the table of zeros, for the space.
     HugeZero,
     /// A hugetlb folio, by this right.
-    Hugetlb(PageSize, PoolTake),
+    Hugetlb(PageSize, HugetlbTake),
     /// A copy of the hugetlb folio that this page lies in.
     HugetlbCopy(PageSize, Vpn),
     /// A page of the object of that number.
@@ -81,9 +83,9 @@ pub(super) enum Fill<'v, M: Machine> {
     /// A frame that is copied into under the lock.
     Blank(Frame<'v, M>),
     /// A hugetlb folio of the space's own.
-    Hugetlb(PoolFolio<'v, M>),
+    Hugetlb(HugetlbFolio<'v, M>),
     /// A copy of a hugetlb folio.
-    HugetlbCopy(PoolCopy<'v, M>),
+    HugetlbCopy(HugetlbCopy<'v, M>),
     /// A page that a pager has filled, not the object's yet.
     Page(PageFill<'v, M>),
     /// An object's folio, with a reference for the entry.

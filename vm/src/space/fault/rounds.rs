@@ -90,7 +90,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
                 }
             }
             Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
-            Fallback::PoolEmpty => return Err(FaultError::PoolEmpty),
+            Fallback::HugetlbEmpty => return Err(FaultError::HugetlbEmpty),
             Fallback::Beyond => return Err(FaultError::Beyond),
             Fallback::Unprepared => return Ok(self.space.entries.bring(prepared)),
             Fallback::CowUnprepared | Fallback::HugeShared => {}

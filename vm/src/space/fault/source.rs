@@ -17,7 +17,7 @@ use super::attempt::FaultContext;
 use super::decide::Goal;
 use super::prepared::{Fill, Owner, Prepared, Slow, Want};
 use super::proof::Proof;
-use crate::frame::PoolTake;
+use crate::frame::HugetlbTake;
 use crate::machine::{Entry, Machine};
 use crate::object::{FillError, FoundPage, Object};
 use crate::space::Vm;
@@ -143,9 +143,9 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             }
             Source::Hugetlb(hugetlb, None) => {
                 let is_reserved = entry.entry() == SlotMarker::HugetlbReserved.entry();
-                let right = if is_reserved { PoolTake::Reserved } else { PoolTake::Available };
+                let right = if is_reserved { HugetlbTake::Reserved } else { HugetlbTake::Available };
                 let is_there = prepared.want(Want::Hugetlb(hugetlb.size, right))?;
-                if is_there { Ok(Some(hugetlb.size.order())) } else { Err(Fallback::PoolEmpty) }
+                if is_there { Ok(Some(hugetlb.size.order())) } else { Err(Fallback::HugetlbEmpty) }
             }
             Source::Hugetlb(hugetlb, Some(object)) => self.find_hugetlb(object, hugetlb.size, prepared),
             Source::Object(object) if level == Level::Pte => {
@@ -287,18 +287,18 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         prepared: &mut Prepared<'v, M>,
     ) -> Result<Option<Order>, Fallback> {
         let (memory, first) = (&self.space.vm.memory, pages_of(size.order(), self.page).start);
-        let (offset, want) = (self.vma.frame_offset(first), Want::Hugetlb(size, object.pool_take()));
+        let (offset, want) = (self.vma.frame_offset(first), Want::Hugetlb(size, object.hugetlb_take()));
         let pfn = match object.lookup(memory, offset, self.reading) {
             Some(pfn) => pfn,
             None => {
                 if !prepared.want(want)? {
-                    return Err(Fallback::PoolEmpty);
+                    return Err(Fallback::HugetlbEmpty);
                 }
                 let mut folio = match prepared.take() {
                     Some(Fill::Hugetlb(folio)) => Some(folio),
                     _ => None,
                 };
-                let filled = object.fill_from_pool(memory, offset, &mut folio, self.reading);
+                let filled = object.fill_hugetlb(memory, offset, &mut folio, self.reading);
                 // Another fault was faster, or the index lacks memory: then the next attempt has it.
                 folio.into_iter().for_each(|folio| prepared.found(want, Fill::Hugetlb(folio)));
                 filled.map_err(not_filled)?

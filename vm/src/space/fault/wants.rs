@@ -3,7 +3,7 @@
 
 use super::Fallback;
 use super::prepared::{Fill, Owner, Prepared, Slow, Want};
-use crate::frame::{AnonKey, FolioParts, Frame, FrameRef, MappedFolio, MappedFrame, PoolCopy};
+use crate::frame::{AnonKey, FolioParts, Frame, FrameRef, HugetlbCopy, MappedFolio, MappedFrame};
 use crate::machine::Machine;
 use crate::space::Counter;
 use crate::units::{Order, Pfn};
@@ -165,8 +165,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
 
     /// Takes the copy of the hugetlb folio that begins at `pfn`, if that is prepared. A copy of another goes
     /// back.
-    pub(super) fn take_copy_of(&mut self, pfn: Pfn) -> Option<PoolCopy<'v, M>> {
-        let is_of = |copy: &PoolCopy<'_, M>| copy.is_of(pfn) || mutant!("pool.copy-of-another");
+    pub(super) fn take_copy_of(&mut self, pfn: Pfn) -> Option<HugetlbCopy<'v, M>> {
+        let is_of = |copy: &HugetlbCopy<'_, M>| copy.is_of(pfn) || mutant!("pool.copy-of-another");
         match &self.slow {
             Slow::Ready(Want::HugetlbCopy(..), Fill::HugetlbCopy(copy)) if is_of(copy) => {
                 match self.take()? {

@@ -1,9 +1,9 @@
-//! Pages of the reserved pool: faults against each other and against calls that empty the entry, and pins
+//! Pages of the hugetlb pool: faults against each other and against calls that empty the entry, and pins
 //! against a page that is dropped. The pool has as many pages as are set aside, so that each reserve counts.
 //! The real code on the smallest tree, all executions with two preemptions.
 
 use super::world::*;
-use crate::frame::PoolCounts;
+use crate::frame::HugetlbCounts;
 use crate::machine::Entry;
 use crate::machine::testing::played;
 use crate::space::{Advice, MapBacking, MapRequest, Place, Sharing};
@@ -13,8 +13,8 @@ use crate::vma::{HugePolicy, VmaFlags};
 
 /// A mapping in which nothing was touched.
 fn mapped(space: &TestSpace) {
-    space.vm().resize_huge_pool(SIZE, 1);
-    map_pool(space, Sharing::Private, VmaFlags::empty());
+    space.vm().resize_hugetlb(SIZE, 1);
+    map_hugetlb(space, Sharing::Private, VmaFlags::empty());
 }
 
 /// A mapping whose page is there.
@@ -41,7 +41,7 @@ fn loom_two_faults_race_for_one_page_that_is_set_aside() {
 #[test]
 fn loom_two_faults_race_for_one_entry_with_a_page_each() {
     let before = |space: &TestSpace| {
-        space.vm().resize_huge_pool(SIZE, 2);
+        space.vm().resize_hugetlb(SIZE, 2);
         let one = MapRequest::anonymous(TABLE * PAGE);
         let flags = one.flags | VmaFlags::NORESERVE;
         let request = MapRequest { place: Place::Fixed(START.addr()), flags, ..one };
@@ -49,9 +49,9 @@ fn loom_two_faults_race_for_one_entry_with_a_page_each() {
     };
     let after = |space: &TestSpace| {
         space.vm().memory().check().unwrap();
-        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 1);
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE).free, 1);
         space.unmap(START.addr(), TABLE * PAGE).unwrap();
-        space.vm().resize_huge_pool(SIZE, 0);
+        space.vm().resize_hugetlb(SIZE, 0);
     };
     let cpus = [store_to_start, store_to_last];
     explore_pair_on(Pair { before, cpus, after }, 4 * TABLE, HugePolicy::Never, 2);
@@ -63,7 +63,7 @@ fn loom_a_fault_against_munmap_and_mmap_of_the_only_page() {
     let map_again: Program = |machine, space| {
         space.unmap(START.addr(), TABLE * PAGE).unwrap();
         assert!(!machine.has_cached(1, START), "a page is cached that is gone");
-        map_pool(space, Sharing::Private, VmaFlags::empty());
+        map_hugetlb(space, Sharing::Private, VmaFlags::empty());
         true
     };
     let seen = explore_pool(mapped, [map_again, store_to_last]);
@@ -107,7 +107,7 @@ fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
         assert!(head.0 % TABLE == TABLE - 1, "the frame of another page is pinned");
         let entry = entry(space, START);
         if entry == Entry::Absent {
-            assert_eq!(space.vm().memory().huge_pool(SIZE).reserved, 0);
+            assert_eq!(space.vm().memory().hugetlb().counts(SIZE).reserved, 0);
         }
         assert_ne!(entry, SlotMarker::HugetlbReserved.entry(), "the only page is reserved, and pinned");
         true
@@ -121,7 +121,7 @@ fn loom_a_page_that_is_dropped_against_a_fast_pin_of_a_part() {
 fn loom_a_fork_that_shares_two_pages_against_stores_to_both() {
     const SECOND: Vpn = Vpn(START.0 + TABLE);
     let before = |space: &TestSpace| {
-        space.vm().resize_huge_pool(SIZE, 4);
+        space.vm().resize_hugetlb(SIZE, 4);
         let request = MapRequest {
             place: Place::Fixed(START.addr()),
             flags: VmaFlags::NORESERVE | MapRequest::anonymous(1).flags,
@@ -146,9 +146,9 @@ fn loom_a_fork_that_shares_two_pages_against_stores_to_both() {
     };
     let after = |space: &TestSpace| {
         space.unmap(START.addr(), 2 * TABLE * PAGE).unwrap();
-        let free = PoolCounts { total: 4, free: 4, reserved: 0, surplus: 0 };
-        assert_eq!(space.vm().memory().huge_pool(SIZE), free);
-        space.vm().resize_huge_pool(SIZE, 0);
+        let free = HugetlbCounts { total: 4, free: 4, reserved: 0, surplus: 0 };
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE), free);
+        space.vm().resize_hugetlb(SIZE, 0);
     };
     let pair = Pair { before, cpus: [fork, stores], after };
     explore_pair_on(pair, 7 * TABLE, HugePolicy::Never, played(1, 2));

@@ -1,4 +1,4 @@
-//! A page of the reserved pool that a fork has shared: stores of both spaces, a store beside what the other
+//! A page of the hugetlb pool that a fork has shared: stores of both spaces, a store beside what the other
 //! space does with its leaf, two CPUs of one space, and the owner that takes the page back. The real code on
 //! the smallest tree, all executions with two preemptions.
 
@@ -29,14 +29,14 @@ fn explore(pool: u64, body: Body) -> [usize; 2] {
 /// As [`explore`], with so many preemptions.
 fn explore_bounded(preemptions: usize, pool: u64, body: Body) -> [usize; 2] {
     let prepared = move |machine: &'static Tests, space: &'static TestSpace| {
-        assert_eq!(space.vm().resize_huge_pool(SIZE, pool), all_free(pool));
+        assert_eq!(space.vm().resize_hugetlb(SIZE, pool), all_free(pool));
         let child = shared(machine, space);
         refill_zeros();
         body(machine, space, child)
     };
     let after = move |vm: &'static TestVm| {
-        assert_eq!(vm.memory().huge_pool(SIZE), all_free(pool));
-        vm.resize_huge_pool(SIZE, 0);
+        assert_eq!(vm.memory().hugetlb().counts(SIZE), all_free(pool));
+        vm.resize_hugetlb(SIZE, 0);
         vm.trim();
     };
     let size = Size { preemptions, ..Size::of((pool + 3) * TABLE) };
@@ -45,7 +45,7 @@ fn explore_bounded(preemptions: usize, pool: u64, body: Body) -> [usize; 2] {
 
 /// Maps the page, stores to it, and forks.
 fn shared(machine: &'static Tests, space: &'static TestSpace) -> Box<TestSpace> {
-    map_pool(space, Sharing::Private, VmaFlags::empty());
+    map_hugetlb(space, Sharing::Private, VmaFlags::empty());
     touch(space, X);
     forked_once(machine, space);
     machine.write(head(space).unwrap().add(TABLE - 1), 0, &[OLD]);
@@ -191,19 +191,19 @@ fn take_back_beside(machine: &'static Tests, space: &'static TestSpace, child: &
             }
         }
         let stored = child.fault(Fault { addr: X.addr(), access: Access::Write });
-        assert_eq!(stored, Err(FaultError::PoolEmpty));
+        assert_eq!(stored, Err(FaultError::HugetlbEmpty));
         drop(running);
         loads > 0
     });
     while let Err(error) = space.fault(Fault { addr: X.addr(), access: Access::Write }) {
-        assert_eq!(error, FaultError::PoolEmpty);
+        assert_eq!(error, FaultError::HugetlbEmpty);
         let known = |id| [space, child].into_iter().find(|space| space.id() == id);
-        assert_eq!(space.take_back_pool_page(X.addr(), known), Ok(true));
+        assert_eq!(space.unmap_hugetlb_sharers(X.addr(), known), Ok(true));
     }
     machine.write(head(space).unwrap(), 0, &[NEW]);
     let has_loaded = reader.join().unwrap();
     let reading = child.vm().read();
-    let taken = SlotMarker::Poisoned(Poison::HugetlbTaken).entry();
+    let taken = SlotMarker::Poisoned(Poison::HugetlbUnmapped).entry();
     assert_eq!(walk(child.inspect().page_table(), X, Level::Pte, &reading).entry(), taken);
     drop(reading);
     assert_eq!(held(machine, space), Some([NEW, OLD]));

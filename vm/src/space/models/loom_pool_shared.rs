@@ -1,4 +1,4 @@
-//! Shared memory of the reserved pool: faults that fill the object against each other, and a fault and a pin
+//! Shared memory of the hugetlb pool: faults that fill the object against each other, and a fault and a pin
 //! against munmap of the last mapping, with which the object ends. The real code on the smallest tree, all
 //! executions with two preemptions.
 
@@ -9,8 +9,8 @@ use crate::vma::{HugePolicy, VmaFlags};
 
 /// A mapping in which nothing was touched; the pool has its page, and no other.
 fn mapped(space: &TestSpace) {
-    space.vm().resize_huge_pool(SIZE, 1);
-    map_pool(space, Sharing::Shared, VmaFlags::empty());
+    space.vm().resize_hugetlb(SIZE, 1);
+    map_hugetlb(space, Sharing::Shared, VmaFlags::empty());
 }
 
 /// A mapping whose page is there.
@@ -37,15 +37,15 @@ fn loom_two_faults_race_for_the_only_page_of_an_object() {
 #[test]
 fn loom_two_faults_fill_one_page_of_an_object_with_a_page_each() {
     let before = |space: &TestSpace| {
-        space.vm().resize_huge_pool(SIZE, 2);
-        map_pool(space, Sharing::Shared, VmaFlags::NORESERVE);
+        space.vm().resize_hugetlb(SIZE, 2);
+        map_hugetlb(space, Sharing::Shared, VmaFlags::NORESERVE);
     };
     let after = |space: &TestSpace| {
         space.vm().memory().check().unwrap();
-        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 1);
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE).free, 1);
         unmap(space, START, TABLE);
-        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 2);
-        space.vm().resize_huge_pool(SIZE, 0);
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE).free, 2);
+        space.vm().resize_hugetlb(SIZE, 0);
     };
     let first: Program = |machine, space| store(machine, space, START);
     explore_pair_on(Pair { before, cpus: [first, store_to_last], after }, 4 * TABLE, HugePolicy::Never, 2);
@@ -57,7 +57,7 @@ fn loom_a_fault_against_munmap_of_the_last_mapping() {
     let map_again: Program = |machine, space| {
         unmap(space, START, TABLE);
         assert!(!machine.has_cached(1, START), "a page is cached that is gone");
-        map_pool(space, Sharing::Shared, VmaFlags::empty());
+        map_hugetlb(space, Sharing::Shared, VmaFlags::empty());
         true
     };
     let seen = explore_pool(mapped, [map_again, store_to_last]);
@@ -77,7 +77,7 @@ fn loom_a_fast_pin_against_munmap_of_the_last_mapping() {
         let Ok(pins) = pins else { return false };
         let part = pins.frames().next().unwrap().pfn();
         assert!(part.0 % TABLE == TABLE - 1, "the frame of another page is pinned");
-        assert_eq!(space.vm().memory().huge_pool(SIZE).free, 0, "a pinned page is free");
+        assert_eq!(space.vm().memory().hugetlb().counts(SIZE).free, 0, "a pinned page is free");
         true
     };
     let seen = explore_pool(touched, [end, pin]);

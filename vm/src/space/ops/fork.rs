@@ -12,7 +12,7 @@
 //! undoes nothing in the parent: it drops the child. docs/design/fork.md says why the child's memory is a
 //! consistent snapshot though threads of the parent go on.
 
-use super::fork_leaf::copies_shared_pool;
+use super::fork_leaf::copies_shared_hugetlb;
 use super::fork_pinned::ForkCopies;
 use crate::frame::{Base, NotMappedAgain, TableFrame};
 use crate::machine::Machine;
@@ -144,7 +144,7 @@ pub(super) struct Fork<'a, 'g, 'v, M: Machine> {
     open: Option<(Vpn, UnlinkedTable<'v, M>)>,
     /// Allocated before the lock of the parent's table, and not needed yet.
     spare: Option<TableFrame<'v, M>>,
-    /// The span of the pages that are to be copied: those whose frames are pinned, and of the reserved pool.
+    /// The span of the pages that are to be copied: those whose frames are pinned, and of the hugetlb pool.
     copied: VpnRange,
 }
 
@@ -181,7 +181,7 @@ impl<'a, 'v, M: Machine> Fork<'a, '_, 'v, M> {
             if vma.flags.intersects(WITHOUT) {
                 continue;
             }
-            if (vma.is_private() || copies_shared_pool())
+            if (vma.is_private() || copies_shared_hugetlb())
                 && self.parent.mappings.has_own_memory(&vma, self.cursor)
             {
                 self.mapping(vma.range, vma.backing.get().page_size())?;

@@ -50,7 +50,7 @@ impl<M: Machine> ChildEntry<'_, M> {
 }
 
 /// Whether a child gets leaves of the pool in shared mappings, which is a fault.
-pub(super) fn copies_shared_pool() -> bool {
+pub(super) fn copies_shared_hugetlb() -> bool {
     mutant!("pool.shared-copied")
 }
 
@@ -69,7 +69,7 @@ fn dup_entry<'t, M: Machine>(
         return Ok(Some(ChildEntry::Nothing));
     };
     match class.at_fork() {
-        AtFork::Skip if copies_shared_pool() && class.at_pin() == AtPin::InPart => {
+        AtFork::Skip if copies_shared_hugetlb() && class.at_pin() == AtPin::InPart => {
             Ok(Some(ChildEntry::Copied { was_writable: table.take_write(slot) }))
         }
         AtFork::Skip => Ok(Some(ChildEntry::Skipped)),

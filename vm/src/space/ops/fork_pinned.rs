@@ -1,11 +1,11 @@
-//! fork of pages that are not shared, because their frames are pinned or of the reserved pool: the child gets
+//! fork of pages that are not shared, because their frames are pinned or of the hugetlb pool: the child gets
 //! copies, made after the flush.
 //!
 //! The sweep has marked their slots in the child as busy, and taken the right to write from the parent's
 //! entries. No CPU writes these pages until the fork has ended, so the copies belong to the same instant as
 //! what is shared (docs/design/pins.md).
 
-use crate::frame::{AllocRequest, Frame, PoolTake};
+use crate::frame::{AllocRequest, Frame, HugetlbTake};
 use crate::machine::Machine;
 use crate::space::edit::entries::Entries;
 use crate::space::{AddressSpace, Counter, Error};
@@ -95,7 +95,7 @@ impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
         let (leaf, from) = parent.get_leaf(page).ok_or(Error::NoMemory)?;
         let vm = parent.vm;
         let folio =
-            vm.memory.try_take_from_pool(size, child.mappings.placement_of(page), PoolTake::Available);
+            vm.memory.hugetlb().try_take(size, child.mappings.placement_of(page), HugetlbTake::Available);
         let mut copy = folio.map_err(|_| Error::NoMemory)?;
         copy.copy_from(from.user_frame(), vm.workers);
         let reading = vm.rcu.read();

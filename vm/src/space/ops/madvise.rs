@@ -42,7 +42,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// advice (earlier mappings have taken it); [`Error::Again`] for too many mappings or lack of memory
     /// where attributes change, as [`protect`](Self::protect) leaves it then; [`Error::NoMemory`] at the end
     /// where there were holes, or for lack of memory. Populating stops at a hole with [`Error::NoMemory`] and
-    /// at a mapping without the right with [`Error::Invalid`], and with [`Error::Fault`] where the reserved
+    /// at a mapping without the right with [`Error::Invalid`], and with [`Error::Fault`] where the hugetlb
     /// pool has no page. Collapsing: as [`collapse`](Self::collapse).
     pub fn advise(&self, addr: VirtAddr, len_bytes: u64, advice: Advice) -> Result<(), Error> {
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
@@ -82,7 +82,7 @@ impl<'v, M: Machine> Advise<'_, 'v, M> {
         };
         let mapped = mappings.each_part_in(token, range, |part, vma| match (advice, vma.hugetlb()) {
             (Advice::DontNeed | Advice::DontNeedLocked, Some(pool)) => {
-                entries.drop_pool_pages(token, part, pool)
+                entries.drop_hugetlb_pages(token, part, pool)
             }
             (Advice::WillNeed, _) => Ok(()),
             _ if is_fixed(vma) => Err(Error::Invalid),

@@ -1,6 +1,6 @@
 //! mmap: requests, and mappings of anonymous memory and of objects.
 //!
-//! A request says what it maps ([`MapBacking`]); `map_object`, `map_pool` and `map_pfn` put
+//! A request says what it maps ([`MapBacking`]); `map_object`, `map_hugetlb` and `map_pfn` put
 //! what is no anonymous memory in place.
 //!
 //! A mapping put into a hole is born live, joined with the neighbours it agrees with. One put over others
@@ -56,17 +56,17 @@ pub enum MapBacking<'a> {
     /// file); such memory has no huge pages. Pages beyond the object's end may be mapped, and not be used:
     /// a fault there ends with [`FaultError::Beyond`](crate::space::FaultError::Beyond), a bus error.
     Object(ObjectPages<'a>),
-    /// Huge pages of the reserved pool, of this size: private, or shared with the children of forks
+    /// Huge pages of the hugetlb pool, of this size: private, or shared with the children of forks
     /// (MAP_HUGETLB). The length is rounded up to such pages.
     ///
     /// A huge page is set aside for each page, so that no fault there lacks one, but with
     /// [`VmaFlags::NORESERVE`]: then a fault may end with
-    /// [`FaultError::PoolEmpty`](crate::space::FaultError::PoolEmpty), a bus error. Such memory is never
+    /// [`FaultError::HugetlbEmpty`](crate::space::FaultError::HugetlbEmpty), a bus error. Such memory is not
     /// swapped, split or counted as committed. A child that is forked shares the huge pages of private memory
     /// until one of the two stores there, which takes a copy: a huge page that is not set aside, and where
-    /// there is none a bus error. The parent may take the page from its children then
-    /// ([`AddressSpace::take_back_pool_page`]). Shared memory keeps its huge pages, and what is set aside for
-    /// it, until no page of it is mapped.
+    /// there is none a bus error. The parent may unmap the page from its children then
+    /// ([`AddressSpace::unmap_hugetlb_sharers`]). Shared memory keeps its huge pages, and what is set aside
+    /// for it, until no page of it is mapped.
     ///
     /// munmap, mprotect, madvise and mbind refuse ranges that cut a huge page.
     Hugetlb(PageSize),
@@ -136,7 +136,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Maps what the request says (mmap). Returns the first address.
     ///
     /// Locks the range to write, and not while it populates; also while it installs the leaves of PFN-mapped
-    /// frames, and marks the entries of private memory of the reserved pool: some nanoseconds for each.
+    /// frames, and marks the entries of private memory of the hugetlb pool: some nanoseconds for each.
     /// As in Linux it is no error if MAP_POPULATE cannot fill every page.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Of an *object*, after those of the length: [`Error::Invalid`] where the object is of another system,
     /// or no number counts the last page.
     ///
-    /// Of the *reserved pool*: [`Error::Invalid`] also for base pages, pages that the format does not have,
+    /// Of the *hugetlb pool*: [`Error::Invalid`] also for base pages, pages that the format does not have,
     /// and a fixed address that is not one of a huge page; [`Error::NoMemory`] where not enough huge pages
     /// are available, or no memory for tables or an object. With [`Place::Fixed`] the pages are unmapped
     /// first, and stay so then.

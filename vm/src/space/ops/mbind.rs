@@ -38,7 +38,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// [cannot be had](PolicyRequest::resolve) here; [`Error::Fault`] where a part is not mapped, or for the
     /// default policy where all of it is not; [`Error::Misplaced`]; [`Error::NoMemory`] for lack of memory.
     /// Nothing has changed then, but for [`Misplaced::Report`]. Last [`Error::NoMemory`] for too many
-    /// mappings and [`Error::Invalid`] where the range cuts a page of the reserved pool: what has changed
+    /// mappings and [`Error::Invalid`] where the range cuts a page of the hugetlb pool: what has changed
     /// stays, as of [`protect`](Self::protect).
     pub fn set_policy(
         &self,

@@ -21,7 +21,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// rights that were taken away.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start, and where the range cuts a page of the reserved pool;
+    /// [`Error::Invalid`] for an unaligned start, and where the range cuts a page of the hugetlb pool;
     /// [`Error::NoMemory`] where the range leaves the space, at a hole, for too many mappings, where the
     /// pages of a mapping cannot be committed, or for lack of memory; [`Error::Access`] where a mapping may
     /// not have the rights. As in Linux earlier mappings have changed then, and one whose end alone could not

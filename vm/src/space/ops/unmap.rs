@@ -20,7 +20,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start, no length, an end beyond the space, or a range that cuts a
-    /// page of the reserved pool; [`Error::NoMemory`]
+    /// page of the hugetlb pool; [`Error::NoMemory`]
     /// where a mapping would have to be split and may not be, or there is no memory for records: then nothing
     /// has changed.
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {

@@ -146,7 +146,7 @@ pub(in crate::space) fn error_of(error: FaultError) -> Error {
         FaultError::NotMapped
         | FaultError::NotAllowed
         | FaultError::NotSupported
-        | FaultError::PoolEmpty
+        | FaultError::HugetlbEmpty
         | FaultError::Beyond
         | FaultError::Stalled => Error::Fault,
     }

@@ -7,7 +7,7 @@
 //! | `huge` | transparent huge pages, the huge zero page, and mTHP folios |
 //! | `object` | objects, shared and private |
 //! | `shared_huge` | huge pages of shared memory |
-//! | `pool` | the reserved pool |
+//! | `pool` | the hugetlb pool |
 //!
 //! `world` has the spaces of each kind, and what tests do with their pages. Other files of a call are about a
 //! way that it takes.

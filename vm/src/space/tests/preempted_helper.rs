@@ -82,7 +82,7 @@ fn pinning_a_range_ends() {
 fn the_reserved_pool_grows_and_shrinks() {
     repeat("a resize", false, |vm, space, _| {
         drop(space);
-        assert!(vm.resize_huge_pool(PageSize::Huge, 17).total > 10);
-        assert_eq!(vm.resize_huge_pool(PageSize::Huge, 0).total, 0);
+        assert!(vm.resize_hugetlb(PageSize::Huge, 17).total > 10);
+        assert_eq!(vm.resize_hugetlb(PageSize::Huge, 0).total, 0);
     });
 }

@@ -54,7 +54,7 @@ fn a_marker_is_waited_for_if_it_is_known() {
 #[test]
 fn a_marker_of_a_source_is_refused_in_anonymous_memory() {
     let swap = SlotMarker::Swap(SwapSlot { exclusive: true, device: 3, offset: 9 });
-    let made = [SlotMarker::HugetlbReserved, SlotMarker::Poisoned(Poison::HugetlbTaken), swap];
+    let made = [SlotMarker::HugetlbReserved, SlotMarker::Poisoned(Poison::HugetlbUnmapped), swap];
     for marker in made {
         assert_eq!(decide(marker.entry(), Access::Write), Decision::Refuse);
     }

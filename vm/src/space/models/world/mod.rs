@@ -7,7 +7,7 @@
 //! | `pair` | two programs that run one space |
 //! | `fork` | a space whose pages a fork shares, with what it holds |
 //! | `look` | what the entry of a page says |
-//! | `pool` | a page of the reserved pool, which is set aside |
+//! | `pool` | a page of the hugetlb pool, which is set aside |
 //! | `pins` | pins, and their limit |
 
 mod case;

@@ -1,7 +1,7 @@
 //! The end of a space of large mappings, with helpers.
 
 use crate::space::tests::world::helpers::{with_helpers, with_helpers_and};
-use crate::space::tests::world::large::{FIRST, GIANT, PAGE, PAGES, at, map, map_given, nr_given};
+use crate::space::tests::world::large::{FIRST, GIANT, PAGE, PAGES, at, map, map_pfn, nr_pfn_pages};
 use crate::space::*;
 use crate::units::Access;
 use crate::vma::HugePolicy;

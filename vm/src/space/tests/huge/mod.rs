@@ -72,7 +72,11 @@ fn with_sizes_and_policies(
     let before = allocated();
     test(&vm, space_of(&vm));
     // The table of zeros stays.
-    assert_eq!(allocated(), before + vm.memory().zero_table_frames(), "frames allocated before and after");
+    assert_eq!(
+        allocated(),
+        before + vm.memory().zero_pages().table_frames(),
+        "frames allocated before and after"
+    );
     assert_eq!(vm.totals().get(Counter::NrAnonTransparentHugepages), 0);
 }
 

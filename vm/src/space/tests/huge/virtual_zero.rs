@@ -42,11 +42,11 @@ fn all_spaces_and_slots_show_one_table_and_no_block_is_used() {
             }
             let table = leaf(&space, 0).unwrap().0.pfn;
             assert_eq!(leaf(&other, 7 * HUGE).unwrap().0.pfn, table);
-            assert!(vm.memory().is_zero_table(table) && vm.memory().zero_table_frames() == 1);
+            assert!(vm.memory().zero_pages().is_table(table) && vm.memory().zero_pages().table_frames() == 1);
             // The table, and three above it in each space, less the roots.
             let used = vm.memory().stats().allocated() - before;
             assert!(used <= 1 + 2 * 3 + 8, "{used} frames for 32 MiB");
-            assert_eq!(vm.memory().huge_zero_frames(), 0);
+            assert_eq!(vm.memory().zero_pages().huge_frames(), 0);
             let counts = Resident { huge_zero_pages: 8, ..Resident::default() };
             assert_eq!((space.inspect().resident(), counts.pages()), (counts, 0));
             let mut visited = 0;
@@ -219,7 +219,7 @@ fn a_collapse_leaves_it_and_joins_what_a_split_has_left() {
         assert!(
             is_huge(&space, 0) && (0..HUGE).all(|page| peek(&space, page) == Some(7 * u8::from(page == 5)))
         );
-        assert_eq!(vm.memory().zero_table_frames(), 1);
+        assert_eq!(vm.memory().zero_pages().table_frames(), 1);
     });
 }
 
@@ -262,7 +262,7 @@ fn a_format_that_cannot_show_it_has_small_zero_pages() {
         assert_eq!((found.table.level(), leaf.pfn), (Level::Pte, vm.memory().zero_frame()));
         assert!(!leaf.by_table() && !leaf.owned());
     }
-    assert_eq!((vm.memory().zero_table_frames(), vm.memory().huge_zero_frames()), (0, 0));
+    assert_eq!((vm.memory().zero_pages().table_frames(), vm.memory().zero_pages().huge_frames()), (0, 0));
     let totals = vm.totals();
     assert_eq!([Counter::ThpZeroPageAlloc, Counter::ThpZeroPageAllocFailed].map(|nr| totals.get(nr)), [0; 2]);
 }

@@ -94,7 +94,7 @@ fn no_object_is_found_where_memory_is_no_objects() {
         let private = one.map(&MapRequest::anonymous(PAGE)).unwrap();
         assert!(one.object_at(private).is_none());
         assert!(one.object_at(VirtAddr(0)).is_none());
-        assert_eq!(vm.resize_huge_pool(PageSize::Huge, 0).total, 0);
+        assert_eq!(vm.resize_hugetlb(PageSize::Huge, 0).total, 0);
     });
 }
 

@@ -6,7 +6,7 @@ use crate::space::edit::Zap;
 use crate::space::tests::world::helpers::with_helpers;
 use crate::space::tests::world::large::{
     FIRST, GIANT, PAGE, PAGES, TestSpace, assert_beside_is_there, at, cleared_with_one_flush, drop_contents,
-    entry, flushes, left, map_all, map_given, nr_given,
+    entry, flushes, left, map_all, map_pfn, nr_pfn_pages,
 };
 use crate::units::{Access, Vpn, VpnRange};
 use std::panic::{AssertUnwindSafe, catch_unwind};

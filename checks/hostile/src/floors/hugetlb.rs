@@ -1,9 +1,9 @@
-//! The reserved pool: sizes that there are not, more pages than there is memory, and mappings at odd places
+//! The hugetlb pool: sizes that there are not, more pages than there is memory, and mappings at odd places
 //! of odd lengths.
 
 use crate::world::Lab;
 use crate::{call, called, odd};
-use interleaf::frame::Memory;
+use interleaf::frame::{HugetlbPool, Memory};
 use interleaf::space::{
     AddressSpace, Advice, Fault, FaultError, MapBacking, MapRequest, Place, RmapError, Sharing, Vm,
 };
@@ -16,12 +16,13 @@ const SIZES: [PageSize; 3] = [PageSize::Base, PageSize::Huge, PageSize::Giant];
 pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
     for size in SIZES {
         for pages in [u64::MAX, 1, 0, 1 << 40, 2] {
-            call!(Vm::resize_huge_pool, vm, size, pages);
-            called!(Memory::resize_huge_pool => vm.memory().resize_huge_pool(size, 2, None));
-            call!(Memory::huge_pool, vm.memory(), size);
+            call!(Vm::resize_hugetlb, vm, size, pages);
+            let pool = call!(Memory::hugetlb, vm.memory()).expect("a view");
+            called!(HugetlbPool::resize => pool.resize(size, 2, None));
+            call!(HugetlbPool::counts, pool, size);
         }
     }
-    assert_eq!(vm.memory().huge_pool(PageSize::Huge).total, 2, "there is memory for two");
+    assert_eq!(vm.memory().hugetlb().counts(PageSize::Huge).total, 2, "there is memory for two");
     let sound = MapRequest::anonymous(2 << 20);
     let base = space.map(&sound.backed_by(MapBacking::Hugetlb(PageSize::Huge))).expect("room, and a page");
     let flags = [sound.flags, sound.flags | VmaFlags::NORESERVE, VmaFlags::all(), VmaFlags::empty()];
@@ -42,7 +43,7 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
                 let hugetlb = HugetlbBacking { size: PageSize::Giant, reserves: true, object };
                 for backing in [Backing::Hugetlb(hugetlb), object.map_or(Backing::Anonymous, Backing::Object)]
                 {
-                    call!(Vm::shared_pool, vm, backing);
+                    call!(Vm::shared_hugetlb, vm, backing);
                 }
             }
             let _ = space.advise(addr, len_bytes, Advice::DontNeed);
@@ -55,8 +56,8 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
     taken_back(vm, space);
     unmap_all();
     for size in SIZES {
-        vm.resize_huge_pool(size, 0);
-        let counts = vm.memory().huge_pool(size);
+        vm.resize_hugetlb(size, 0);
+        let counts = vm.memory().hugetlb().counts(size);
         assert_eq!((counts.total, counts.reserved), (0, 0), "{size:?}");
     }
 }
@@ -65,30 +66,30 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
 /// that fork and unmap meanwhile.
 fn taken_back<'v>(vm: &Vm<'v, Lab>, space: &AddressSpace<'v, Lab>) {
     for size in SIZES {
-        vm.resize_huge_pool(size, 0);
+        vm.resize_hugetlb(size, 0);
     }
-    assert_eq!(vm.resize_huge_pool(PageSize::Huge, 2).total, 2, "there is memory for two");
+    assert_eq!(vm.resize_hugetlb(PageSize::Huge, 2).total, 2, "there is memory for two");
     let request = MapRequest::anonymous(4096);
     let base = space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Huge))).expect("room, and a page");
     let (store, addr) = (Access::Write, VirtAddr(base.0 + 4096));
     space.fault(Fault { addr, access: store }).expect("it was set aside");
     let rest = space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Huge))).expect("another page");
     let child = space.fork().expect("memory");
-    assert_eq!(space.fault(Fault { addr, access: store }), Err(FaultError::PoolEmpty));
+    assert_eq!(space.fault(Fault { addr, access: store }), Err(FaultError::HugetlbEmpty));
     let nobody = |_| None::<&AddressSpace<'v, Lab>>;
     for addr in odd::virt_addrs() {
-        called!(AddressSpace::take_back_pool_page => space.take_back_pool_page(addr, nobody));
+        called!(AddressSpace::unmap_hugetlb_sharers => space.unmap_hugetlb_sharers(addr, nobody));
     }
-    assert_eq!(child.take_back_pool_page(addr, |_| Some(space)), Ok(false));
-    assert_eq!(space.take_back_pool_page(addr, nobody), Err(RmapError::SpaceMissing));
-    assert_eq!(space.take_back_pool_page(addr, |_| Some(&child)), Err(RmapError::SpaceMissing));
+    assert_eq!(child.unmap_hugetlb_sharers(addr, |_| Some(space)), Ok(false));
+    assert_eq!(space.unmap_hugetlb_sharers(addr, nobody), Err(RmapError::SpaceMissing));
+    assert_eq!(space.unmap_hugetlb_sharers(addr, |_| Some(&child)), Err(RmapError::SpaceMissing));
     let disturbing = |id| {
         drop(child.fork());
         let _ = child.unmap(rest, 2 << 20);
         [space, &child].into_iter().find(|space| space.id() == id)
     };
-    assert_eq!(space.take_back_pool_page(addr, disturbing), Ok(true));
+    assert_eq!(space.unmap_hugetlb_sharers(addr, disturbing), Ok(true));
     space.fault(Fault { addr, access: store }).expect("it is this space's alone");
-    assert_eq!(child.fault(Fault { addr, access: Access::Read }), Err(FaultError::PoolEmpty));
+    assert_eq!(child.fault(Fault { addr, access: Access::Read }), Err(FaultError::HugetlbEmpty));
     vm.memory().check().expect("all frames add up");
 }

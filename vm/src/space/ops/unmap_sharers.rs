@@ -1,8 +1,9 @@
-//! A page of the reserved pool is taken back from the children that share it. (Linux: `unmap_ref_private`.)
+//! The owner of a hugetlb reservation unmaps a page from the children that share it. (Linux:
+//! `unmap_ref_private`.)
 //!
 //! ```text
-//!   the owner's store: PoolEmpty ─► take back ─► each other space that maps the page, by the reverse map:
-//!   the store again: in place                      lock its table ─ Lost ─ flush ─ put the mapping ─ unlock
+//!   the owner's store: HugetlbEmpty ─► unmap ─► each other space that maps the page, by the reverse map:
+//!   the store again: in place                   lock its table ─ poison ─ flush ─ put the mapping ─ unlock
 //! ```
 //!
 //! A space that has set a page aside is not to lack it because of a child. Its store to a page that children
@@ -13,7 +14,7 @@
 //! Spaces are found by whatever the embedder keeps them by, and a space that is found may have to be ended.
 //! So no fault does this by itself: its caller does, with no lock held.
 
-use crate::frame::{FrameRef, PoolTake, TakingBack};
+use crate::frame::{FrameRef, HugetlbTake, OwnerUnmap};
 use crate::machine::{Entry, Machine};
 use crate::space::edit::Mappings;
 use crate::space::edit::entries::Entries;
@@ -25,18 +26,18 @@ use crate::vma::pages_of;
 use core::ops::{ControlFlow, Deref};
 
 /// What is to be done for a page whose store has found the pool empty.
-enum PageToTake<'v, M: Machine> {
+enum PageToUnmap<'v, M: Machine> {
     /// Nothing; and whether another try may find a page.
     Nothing(bool),
-    /// It is to be taken from others.
-    Shared(TakingBack<'v, M>, FrameRef<'v, M>, PageSize),
+    /// It is to be unmapped from others.
+    Shared(OwnerUnmap<'v, M>, FrameRef<'v, M>, PageSize),
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Takes the huge page that holds `addr`, which this space shares with children, from these, where a huge
-    /// page was set aside for it. Called where a store, or a pin, has found the pool empty
-    /// ([`FaultError::PoolEmpty`](crate::space::FaultError::PoolEmpty)). Returns whether it is to be tried
-    /// again; `false` where the error stands: nothing was set aside for the page, or a caller keeps a
+    /// Unmaps the huge page that holds `addr`, which this space shares with children, from these, where a
+    /// huge page was set aside for it. Called where a store, or a pin, has found the pool empty
+    /// ([`FaultError::HugetlbEmpty`](crate::space::FaultError::HugetlbEmpty)). Returns whether it is to be
+    /// tried again; `false` where the error stands: nothing was set aside for the page, or a caller keeps a
     /// reference to it, which no child could give up. Each `true` has its reason: a child has lost the page,
     /// or another call was beside this one. Spaces are found by `hold`, as by
     /// [`Vm::rmap_walk`](crate::space::Vm::rmap_walk). (Linux: `unmap_ref_private`, which stores in place
@@ -52,7 +53,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// A space that may have the page is not found.
-    pub fn take_back_pool_page<S>(
+    pub fn unmap_hugetlb_sharers<S>(
         &self,
         addr: VirtAddr,
         hold: impl Fn(SpaceId) -> Option<S>,
@@ -61,15 +62,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         S: Deref<Target = AddressSpace<'v, M>>,
     {
         // Dropped in the order from the last to the first.
-        let owner = PoolOwner { mappings: &self.mappings, entries: &self.entries };
-        let (taking, frame, size) = match owner.page(addr.vpn()) {
-            PageToTake::Nothing(is_worth_a_try) => return Ok(is_worth_a_try),
-            PageToTake::Shared(taking, frame, size) => (taking, frame, size),
+        let owner = ReservationOwner { mappings: &self.mappings, entries: &self.entries };
+        let (unmap, frame, size) = match owner.page(addr.vpn()) {
+            PageToUnmap::Nothing(is_worth_a_try) => return Ok(is_worth_a_try),
+            PageToUnmap::Shared(unmap, frame, size) => (unmap, frame, size),
         };
-        if taking.is_kept_by_others(&frame) {
+        if unmap.is_kept_by_others(&frame) {
             // Walkers without a lock have their references in read sections.
             self.vm.synchronize();
-            if taking.is_kept_by_others(&frame) {
+            if unmap.is_kept_by_others(&frame) {
                 return Ok(false);
             }
         }
@@ -85,12 +86,12 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                     victim.entries.flush_entry(table, told);
                 }
             };
-            let is_lost = if mutant!("pool.lost-page-absent") {
+            let is_poisoned = if mutant!("pool.lost-page-absent") {
                 table.clear_leaf_now(slot, || ())
             } else {
-                table.replace_by_marker(slot, SlotMarker::Poisoned(Poison::HugetlbTaken), flush)
+                table.replace_by_marker(slot, SlotMarker::Poisoned(Poison::HugetlbUnmapped), flush)
             };
-            ControlFlow::Continue(if is_lost { Visited::Gone } else { Visited::Stays })
+            ControlFlow::Continue(if is_poisoned { Visited::Gone } else { Visited::Stays })
         });
         match found {
             // Something is beside the walk: the next try finds out.
@@ -101,14 +102,14 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 }
 
 /// A space, as the one that had pages of the pool set aside.
-struct PoolOwner<'a, 'v, M: Machine> {
+struct ReservationOwner<'a, 'v, M: Machine> {
     mappings: &'a Mappings<'v, M>,
     entries: &'a Entries<'v, M>,
 }
 
-impl<'v, M: Machine> PoolOwner<'_, 'v, M> {
+impl<'v, M: Machine> ReservationOwner<'_, 'v, M> {
     /// What is to be done for the page.
-    fn page(&self, page: Vpn) -> PageToTake<'v, M> {
+    fn page(&self, page: Vpn) -> PageToUnmap<'v, M> {
         let vm = self.entries.vm;
         let guard = self.mappings.read(VpnRange::new(page, page.add(1)));
         let reading = vm.rcu.read();
@@ -116,13 +117,13 @@ impl<'v, M: Machine> PoolOwner<'_, 'v, M> {
         let pool = vma.and_then(|vma| vma.attributes().private_hugetlb());
         drop(reading);
         let is_owner = pool.is_some_and(|pool| pool.reserves || mutant!("pool.taken-by-a-child"));
-        let Some(pool) = pool.filter(|_| is_owner) else { return PageToTake::Nothing(false) };
-        let taking = TakingBack::begin(&vm.memory, pool.size);
-        let shared = taking.and_then(|taking| Some((taking, self.entries.shared_hugetlb_page(page)?)));
+        let Some(pool) = pool.filter(|_| is_owner) else { return PageToUnmap::Nothing(false) };
+        let unmap = OwnerUnmap::begin(&vm.memory, pool.size);
+        let shared = unmap.and_then(|unmap| Some((unmap, self.entries.shared_hugetlb_page(page)?)));
         drop(guard);
         match shared {
-            Some((taking, frame)) => PageToTake::Shared(taking, frame, pool.size),
-            None => PageToTake::Nothing(self.may_get(page, pool.size)),
+            Some((unmap, frame)) => PageToUnmap::Shared(unmap, frame, pool.size),
+            None => PageToUnmap::Nothing(self.may_get(page, pool.size)),
         }
     }
 
@@ -135,25 +136,25 @@ impl<'v, M: Machine> PoolOwner<'_, 'v, M> {
         let entry = found.table.lock().map(|table| table.entry(found.slot));
         match entry {
             Some(entry) if entry == SlotMarker::HugetlbReserved.entry() => {
-                vm.memory.may_take_from_pool(size, PoolTake::Reserved)
+                vm.memory.hugetlb().may_take(size, HugetlbTake::Reserved)
             }
-            Some(Entry::Absent) => vm.memory.may_take_from_pool(size, PoolTake::Available),
+            Some(Entry::Absent) => vm.memory.hugetlb().may_take(size, HugetlbTake::Available),
             _ => true,
         }
     }
 }
 
 impl<'v, M: Machine> Spaces<'v, M> {
-    /// As [`AddressSpace::take_back_pool_page`], from spaces that were put in here; one that was not is
+    /// As [`AddressSpace::unmap_hugetlb_sharers`], from spaces that were put in here; one that was not is
     /// missing.
     ///
     /// # Errors
     /// As of that.
-    pub fn take_back_pool_page(
+    pub fn unmap_hugetlb_sharers(
         &self,
         space: &AddressSpace<'v, M>,
         addr: VirtAddr,
     ) -> Result<bool, RmapError> {
-        space.take_back_pool_page(addr, |id| self.hold(id))
+        space.unmap_hugetlb_sharers(addr, |id| self.hold(id))
     }
 }

@@ -1,7 +1,7 @@
-//! The reserved pool: huge pages that are taken from the zones beforehand, and kept. (Linux: hugetlbfs.)
+//! Hugetlb: huge pages that are taken from the zones beforehand, and kept. (Linux: hugetlbfs.)
 //!
 //! ```text
-//!   zones ── resize ──► free ── take ──► PoolFolio ── into_mapped_at ──► a huge leaf
+//!   zones ── resize ──► free ── take ──► HugetlbFolio ── into_mapped_at ──► a huge leaf
 //!     ▲                  ▲                   │ dropped                     │ unhook, flush
 //!     └──── resize ──────┤◄──────────────────┘                             │
 //!                        └◄──── the last reference is put (a pin's, too) ──┘
@@ -9,12 +9,13 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `mod` | the counts, and all changes of them |
-//! | `folio` | [`PoolFolio`]: a huge page that was taken, and is not mapped yet |
-//! | `copy` | [`PoolCopy`]: one that holds a copy of what several spaces share |
-//! | `reserve` | [`HugeReserve`]: huge pages that are set aside, on the way to or from what counts them |
+//! | `mod` | [`HugetlbPool`]: all changes of the counts |
+//! | `counts`, `list` | the counts; the free folios of a node |
+//! | `folio` | [`HugetlbFolio`]: a huge page that was taken, and is not mapped yet |
+//! | `copy` | [`HugetlbCopy`]: one that holds a copy of what several spaces share |
+//! | `reserve` | [`HugetlbReservation`]: pages that are set aside, on the way to or from what counts them |
 //! | `resize` | how many huge pages there are |
-//! | `take_back` | [`TakingBack`]: a page is being taken back from children |
+//! | `owner_unmap` | [`OwnerUnmap`]: the owner of a reservation unmaps a page from children |
 //!
 //! # Counts
 //!
@@ -29,7 +30,7 @@
 //! | `astray` | that were dropped by an entry, and are kept by references: these may last |
 //! | `surplus` | that leave the pool when they come back: it was made smaller than what is in use |
 //! | `copies` | that were taken for copies of shared pages, each until the old page's mapping is back |
-//! | `takers` | none: calls that take a page back; `begun` counts these and copies, from the start |
+//! | `owner_unmaps` | none: calls that unmap a page from children; `begun` counts these and copies, ever |
 //!
 //! The rule is *reserved ≤ free + away + astray*; what *free + away* have beyond *reserved* is *available* to
 //! mappings that set nothing aside, and to be reserved. So a fault that takes a huge page for a reserved
@@ -40,63 +41,27 @@
 //! does not matter what becomes of the entry meanwhile.
 
 mod copy;
+mod counts;
 mod folio;
+mod list;
+mod owner_unmap;
 mod reserve;
 mod resize;
-mod take_back;
 
-pub(crate) use copy::PoolCopy;
-pub(crate) use folio::{PoolFolio, PoolTake};
-pub(crate) use reserve::HugeReserve;
-pub(crate) use take_back::TakingBack;
+pub(crate) use copy::HugetlbCopy;
+pub use counts::HugetlbCounts;
+pub(in crate::frame) use counts::HugetlbPools;
+pub(crate) use folio::{HugetlbFolio, HugetlbTake};
+pub(in crate::frame) use list::HugetlbList;
+pub(crate) use owner_unmap::OwnerUnmap;
+pub(crate) use reserve::HugetlbReservation;
 
 use super::{FrameMeta, FramePlacement, FrameState, Init, Memory, Zone};
 use crate::machine::{Cpu, Machine};
-use crate::sync::atomic::{AtomicU64, Ordering::*};
-use crate::sync::{SpinGuard, SpinLock, lockdep};
+use crate::sync::SpinGuard;
 use crate::units::{Order, PageSize, Pfn};
-
-/// Number of huge pages of one size that the reserved pool has. (Linux: `/proc/meminfo`.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct PoolCounts {
-    /// All, in use or not. (Linux: `HugePages_Total`.)
-    pub total: u64,
-    /// Not in use. (Linux: `HugePages_Free`.)
-    pub free: u64,
-    /// Of the free ones, those that are kept for pages that were not touched yet. (Linux: `HugePages_Rsvd`.)
-    pub reserved: u64,
-    /// Those that leave the pool once they are not in use. (Linux: `HugePages_Surp`.)
-    pub surplus: u64,
-}
-
-/// The pools of both sizes.
-#[derive(Debug)]
-pub(in crate::frame) struct HugePools<C: Cpu> {
-    sizes: [SpinLock<PoolState, C, { lockdep::HUGE_POOL.0 }>; 2],
-}
-
-/// The counts of the module's table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct PoolState {
-    total: u64,
-    free: u64,
-    reserved: u64,
-    away: u64,
-    astray: u64,
-    surplus: u64,
-    copies: u64,
-    takers: u64,
-    begun: u64,
-}
-
-/// The free folios of one node and size, linked through the records of their heads.
-#[derive(Debug)]
-pub(in crate::frame) struct PoolList<C: Cpu> {
-    /// The first one's number, plus one; 0 for none. Relaxed, as the length: guarded by the pool's lock.
-    first: AtomicU64<C>,
-    len: AtomicU64<C>,
-}
+use core::fmt;
+use counts::HugetlbState;
 
 /// As what a folio was counted that comes back.
 #[derive(Clone, Copy, Debug)]
@@ -124,55 +89,6 @@ pub(crate) enum NotTaken {
     Kept,
 }
 
-impl<C: Cpu> HugePools<C> {
-    pub const fn new() -> Self {
-        Self { sizes: [const { SpinLock::new(PoolState::EMPTY) }; 2] }
-    }
-}
-
-impl PoolState {
-    const EMPTY: Self = Self {
-        total: 0,
-        free: 0,
-        reserved: 0,
-        away: 0,
-        astray: 0,
-        surplus: 0,
-        copies: 0,
-        takers: 0,
-        begun: 0,
-    };
-
-    /// Those that are not reserved.
-    const fn available(&self) -> u64 {
-        (self.free + self.away).saturating_sub(self.reserved)
-    }
-
-    /// Those that stay once all are back.
-    const fn persistent(&self) -> u64 {
-        self.total - self.surplus
-    }
-}
-
-impl<C: Cpu> PoolList<C> {
-    pub const fn new() -> Self {
-        Self { first: AtomicU64::new(0), len: AtomicU64::new(0) }
-    }
-
-    fn first(&self) -> Option<Pfn> {
-        self.first.load(Relaxed).checked_sub(1).map(Pfn)
-    }
-
-    fn len(&self) -> u64 {
-        self.len.load(Relaxed)
-    }
-
-    fn set(&self, first: Option<Pfn>, len: u64) {
-        self.first.store(first.map_or(0, |pfn| pfn.0 + 1), Relaxed);
-        self.len.store(len, Relaxed);
-    }
-}
-
 /// The pool of a size: `None` for base pages, which have none.
 const fn index_of(size: PageSize) -> Option<usize> {
     match size {
@@ -186,18 +102,29 @@ const fn size_of_order(order: Order) -> PageSize {
     if order.0 == PageSize::Giant.order().0 { PageSize::Giant } else { PageSize::Huge }
 }
 
+/// The huge pages of hugetlb that a memory has: one pool for each size.
+pub struct HugetlbPool<'m, M: Machine> {
+    memory: &'m Memory<'m, M>,
+}
+
 impl<M: Machine> Memory<'_, M> {
+    /// The hugetlb pools.
+    #[inline]
+    pub fn hugetlb(&self) -> HugetlbPool<'_, M> {
+        HugetlbPool { memory: self }
+    }
+}
+
+impl<'m, M: Machine> HugetlbPool<'m, M> {
     /// What the pool of a size has.
-    pub fn huge_pool(&self, size: PageSize) -> PoolCounts {
-        let Some((state, _)) = self.lock_pool(size) else { return PoolCounts::default() };
-        let PoolState { total, free, reserved, surplus, .. } = *state;
-        PoolCounts { total, free, reserved, surplus }
+    pub fn counts(self, size: PageSize) -> HugetlbCounts {
+        self.lock(size).map_or(HugetlbCounts::default(), |(state, _)| state.told())
     }
 
     /// Sets `nr` huge pages aside for as many entries. False, and nothing has changed, where fewer are
     /// available.
-    fn reserve_huge(&self, size: PageSize, nr: u64) -> bool {
-        let Some((mut state, _)) = self.lock_pool(size) else { return false };
+    fn reserve(self, size: PageSize, nr: u64) -> bool {
+        let Some((mut state, _)) = self.lock(size) else { return false };
         let is_there = nr <= state.available() || mutant!("pool.reserved-twice");
         if is_there {
             state.reserved += nr;
@@ -206,8 +133,8 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// What was set aside is given up.
-    fn unreserve_huge(&self, size: PageSize, nr: u64) {
-        if let Some((mut state, _)) = self.lock_pool(size)
+    fn unreserve(self, size: PageSize, nr: u64) {
+        if let Some((mut state, _)) = self.lock(size)
             && !mutant!("pool.reserve-kept")
         {
             state.reserved -= nr;
@@ -218,11 +145,11 @@ impl<M: Machine> Memory<'_, M> {
     /// The leaf that mapped the folio at `pfn` has just been replaced, under its table's lock; a huge page is
     /// set aside for the entry again: this one, once it is back, or another one where there is a
     /// reference that may last. False where none is available for that.
-    pub(crate) fn reserve_again(&self, size: PageSize, pfn: Pfn) -> bool {
-        if !self.meta_of(pfn).begin_restore() {
-            return self.reserve_huge(size, 1);
+    pub(crate) fn reserve_again(self, size: PageSize, pfn: Pfn) -> bool {
+        if !self.memory.meta_of(pfn).begin_restore() {
+            return self.reserve(size, 1);
         }
-        if let Some((mut state, _)) = self.lock_pool(size) {
+        if let Some((mut state, _)) = self.lock(size) {
             state.reserved += 1;
             state.away += 1;
         }
@@ -236,47 +163,47 @@ impl<M: Machine> Memory<'_, M> {
     ///
     /// # Errors
     /// All but [`NotTaken::Away`].
-    pub(crate) fn take_from_pool(
-        &self,
+    pub(crate) fn take(
+        self,
         size: PageSize,
         placement: FramePlacement,
-        take: PoolTake,
-    ) -> Result<PoolFolio<'_, M>, NotTaken> {
+        take: HugetlbTake,
+    ) -> Result<HugetlbFolio<'m, M>, NotTaken> {
         loop {
-            match self.try_take_from_pool(size, placement, take) {
+            match self.try_take(size, placement, take) {
                 Err(NotTaken::Away) => M::Cpu::relax(),
                 result => return result,
             }
         }
     }
 
-    /// As [`take_from_pool`](Self::take_from_pool), and waits for nothing.
+    /// As [`take`](Self::take), and waits for nothing.
     ///
     /// # Errors
     /// Why none was taken.
-    pub(crate) fn try_take_from_pool(
-        &self,
+    pub(crate) fn try_take(
+        self,
         size: PageSize,
         placement: FramePlacement,
-        take: PoolTake,
-    ) -> Result<PoolFolio<'_, M>, NotTaken> {
-        let (mut state, index) = self.lock_pool(size).ok_or(NotTaken::Empty)?;
+        take: HugetlbTake,
+    ) -> Result<HugetlbFolio<'m, M>, NotTaken> {
+        let (mut state, index) = self.lock(size).ok_or(NotTaken::Empty)?;
         self.take_locked(&mut state, (size, index), placement, take)
     }
 
-    /// As [`try_take_from_pool`](Self::try_take_from_pool), of a pool that is locked.
+    /// As [`try_take`](Self::try_take), of a pool that is locked.
     fn take_locked(
-        &self,
-        state: &mut PoolState,
+        self,
+        state: &mut HugetlbState,
         (size, index): (PageSize, usize),
         placement: FramePlacement,
-        take: PoolTake,
-    ) -> Result<PoolFolio<'_, M>, NotTaken> {
-        if take == PoolTake::Available && state.available() == 0 && !mutant!("pool.reserve-taken") {
+        take: HugetlbTake,
+    ) -> Result<HugetlbFolio<'m, M>, NotTaken> {
+        if take == HugetlbTake::Available && state.available() == 0 && !mutant!("pool.reserve-taken") {
             return Err(NotTaken::Empty);
         }
         if state.free == 0 {
-            let is_kept = take == PoolTake::Reserved && !mutant!("pool.kept-taken-for-empty");
+            let is_kept = take == HugetlbTake::Reserved && !mutant!("pool.kept-taken-for-empty");
             return Err(match is_kept {
                 _ if state.away > 0 => NotTaken::Away,
                 true if state.astray > 0 => NotTaken::Astray,
@@ -284,31 +211,31 @@ impl<M: Machine> Memory<'_, M> {
                 false => NotTaken::Empty,
             });
         }
-        let lists = self.zones_from(placement).map(|zone| zone.huge_pool(index));
+        let lists = self.memory.zones_from(placement).map(|zone| zone.hugetlb(index));
         let pfn = lists.filter_map(|list| self.pop(list)).next().ok_or(NotTaken::Empty)?;
         state.free -= 1;
-        if take == PoolTake::Reserved {
+        if take == HugetlbTake::Reserved {
             state.away += 1;
         }
-        Ok(PoolFolio::new(self, (pfn, size), self.meta_of(pfn).state().init(), take))
+        Ok(HugetlbFolio::new(self.memory, (pfn, size), self.memory.meta_of(pfn).state().init(), take))
     }
 
     /// A folio that was taken for a reserved entry is installed there: under the lock of the entry's table.
-    fn use_reserve(&self, size: PageSize) {
-        if let Some((mut state, _)) = self.lock_pool(size) {
+    fn use_reserve(self, size: PageSize) {
+        if let Some((mut state, _)) = self.lock(size) {
             state.away -= 1;
             state.reserved -= 1;
         }
     }
 
     /// A folio that was taken comes back.
-    fn untake(&self, (pfn, size): (Pfn, PageSize), init: Init, take: PoolTake) {
-        let from = if take == PoolTake::Reserved { CameFrom::Away } else { CameFrom::Use };
+    fn untake(self, (pfn, size): (Pfn, PageSize), init: Init, take: HugetlbTake) {
+        let from = if take == HugetlbTake::Reserved { CameFrom::Away } else { CameFrom::Use };
         self.put_back((pfn, size), init, from);
     }
 
     /// The last reference to a folio of the pool is gone: it comes back. `left` is what its record says.
-    pub(super) fn return_to_pool(&self, pfn: Pfn, left: FrameState) {
+    pub(super) fn return_folio(self, pfn: Pfn, left: FrameState) {
         let kept = if left.is_astray() { CameFrom::Astray } else { CameFrom::Use };
         let from = if left.restores() { CameFrom::Away } else { kept };
         self.put_back((pfn, size_of_order(left.order())), Init::Dirty, from);
@@ -317,8 +244,8 @@ impl<M: Machine> Memory<'_, M> {
     /// Puts the reference that the entry of a folio had which is to come back for it; the flush has ended.
     /// Returns what is left. Where that is a reference of another party the folio does not come back by
     /// itself: one step with the count, as that party may put it at once.
-    pub(super) fn put_restoring(&self, meta: &FrameMeta<M::Cpu>, state: FrameState) -> Option<FrameState> {
-        let (mut pool, _) = self.lock_pool(size_of_order(state.order()))?;
+    pub(super) fn put_restoring(self, meta: &FrameMeta<M::Cpu>, state: FrameState) -> Option<FrameState> {
+        let (mut pool, _) = self.lock(size_of_order(state.order()))?;
         let left = meta.put_restoring();
         if left.is_some_and(FrameState::is_astray) {
             pool.away -= 1;
@@ -327,8 +254,8 @@ impl<M: Machine> Memory<'_, M> {
         left
     }
 
-    fn put_back(&self, (pfn, size): (Pfn, PageSize), init: Init, from: CameFrom) {
-        let Some((mut state, index)) = self.lock_pool(size) else { return };
+    fn put_back(self, (pfn, size): (Pfn, PageSize), init: Init, from: CameFrom) {
+        let Some((mut state, index)) = self.lock(size) else { return };
         match from {
             CameFrom::Away => state.away -= 1,
             CameFrom::Astray => state.astray -= 1,
@@ -343,55 +270,52 @@ impl<M: Machine> Memory<'_, M> {
             return self.release(pfn, size.order(), init);
         }
         state.free += 1;
-        self.push(self.zone_of(pfn).huge_pool(index), (pfn, size), init);
+        self.push(self.memory.zone_of(pfn).hugetlb(index), (pfn, size), init);
     }
 
     /// Locks the pool of a size.
-    fn lock_pool(&self, size: PageSize) -> Option<(SpinGuard<'_, PoolState, M::Cpu>, usize)> {
+    fn lock(self, size: PageSize) -> Option<(SpinGuard<'m, HugetlbState, M::Cpu>, usize)> {
         let index = index_of(size)?;
-        Some((self.huge_pools.sizes[index].lock(), index))
-    }
-
-    /// Adds a folio to a list. The pool's lock is held.
-    fn push(&self, list: &PoolList<M::Cpu>, (pfn, size): (Pfn, PageSize), init: Init) {
-        let meta = self.meta_of(pfn);
-        meta.set_state(FrameState::pooled(size.order(), init));
-        meta.set_prev(None);
-        meta.set_next(list.first());
-        list.set(Some(pfn), list.len() + 1);
-    }
-
-    /// Takes the first folio off a list. The pool's lock is held.
-    fn pop(&self, list: &PoolList<M::Cpu>) -> Option<Pfn> {
-        let pfn = list.first()?;
-        let meta = self.meta_of(pfn);
-        list.set(meta.next(), list.len() - 1);
-        meta.set_next(None);
-        Some(pfn)
+        Some((self.memory.hugetlb_pools.sizes[index].lock(), index))
     }
 
     /// Frees a folio that has left the pool to its zone.
-    fn release(&self, pfn: Pfn, order: Order, init: Init) {
-        self.meta_of(pfn).set_state(FrameState::taken(order));
-        self.free_block(pfn, order, init);
+    fn release(self, pfn: Pfn, order: Order, init: Init) {
+        self.memory.meta_of(pfn).set_state(FrameState::taken(order));
+        self.memory.free_block(pfn, order, init);
     }
 
-    /// Whether the lists hold what the counts say, and `pooled` folios of this size say that they are free.
-    pub(super) fn is_pool_sound(&self, size: PageSize, pooled: u64) -> bool {
-        let Some((state, index)) = self.lock_pool(size) else { return true };
+    /// Whether the lists hold what the counts say, and as many folios of this size say that they are free.
+    pub(super) fn is_sound(self, size: PageSize, free_by_records: u64) -> bool {
+        let Some((state, index)) = self.lock(size) else { return true };
         let listed = |zone: &Zone<'_, M::Cpu>| {
-            let list = zone.huge_pool(index);
-            let folios = core::iter::successors(list.first(), |&pfn| self.meta_of(pfn).next());
-            let is_here = |pfn: &Pfn| core::ptr::eq(self.zone_of(*pfn), zone);
+            let list = zone.hugetlb(index);
+            let folios = core::iter::successors(list.first(), |&pfn| self.memory.meta_of(pfn).next());
+            let is_here = |pfn: &Pfn| core::ptr::eq(self.memory.zone_of(*pfn), zone);
             (folios.take_while(is_here).count() as u64 == list.len()).then_some(list.len())
         };
-        let free = self.zones.iter().map(listed).sum::<Option<u64>>();
+        let free = self.memory.zones.iter().map(listed).sum::<Option<u64>>();
         let kept = state.free + state.away + state.astray;
         let holds = state.reserved <= kept && state.surplus <= state.total;
-        holds && free == Some(state.free) && state.free <= state.total && pooled == state.free
+        holds && free == Some(state.free) && state.free <= state.total && free_by_records == state.free
+    }
+}
+
+impl<M: Machine> Clone for HugetlbPool<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for HugetlbPool<'_, M> {}
+
+impl<M: Machine> fmt::Debug for HugetlbPool<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [huge, giant] = [PageSize::Huge, PageSize::Giant].map(|size| self.counts(size));
+        write!(f, "of 2 MiB {huge:?}, of 1 GiB {giant:?}")
     }
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "../tests/huge_pool.rs"]
+#[path = "../tests/hugetlb.rs"]
 mod tests;

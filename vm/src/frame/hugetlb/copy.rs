@@ -1,7 +1,7 @@
 //! Copies of huge pages that several spaces share.
 //!
 //! ```text
-//!   take_for_copy ──► UnfilledCopy ── fill(page that is shared) ──► PoolCopy ── into_parts ──► a huge leaf
+//!   take_for_copy ─► UnfilledCopy ── fill(page that is shared) ─► HugetlbCopy ── into_parts ─► a huge leaf
 //! ```
 //!
 //! A copy counts as *under way* from the moment its huge page is taken until the mapping of the page that was
@@ -10,7 +10,7 @@
 //! copies under way before it gives up. None begins while the pool is empty, so that ends. (Linux: both
 //! faults take one mutex of the table of hugetlb faults.)
 
-use super::{NotTaken, PoolFolio, PoolTake};
+use super::{HugetlbFolio, HugetlbPool, HugetlbTake, NotTaken};
 use crate::frame::{FramePlacement, FrameRef, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::units::{PageSize, Pfn};
@@ -19,14 +19,14 @@ use core::fmt;
 
 /// A huge page that was taken for a copy.
 pub(crate) struct UnfilledCopy<'m, M: Machine> {
-    folio: PoolFolio<'m, M>,
+    folio: HugetlbFolio<'m, M>,
     under_way: CopyUnderWay<'m, M>,
 }
 
 /// A huge page that holds a copy of one that several spaces share. Dropping it gives it back.
-pub(crate) struct PoolCopy<'m, M: Machine> {
+pub(crate) struct HugetlbCopy<'m, M: Machine> {
     // Dropped in this order: the copy is under way until the reference is put.
-    folio: PoolFolio<'m, M>,
+    folio: HugetlbFolio<'m, M>,
     source: FrameRef<'m, M>,
     under_way: CopyUnderWay<'m, M>,
 }
@@ -45,18 +45,17 @@ struct CopyUnderWay<'m, M: Machine> {
     size: PageSize,
 }
 
-impl<M: Machine> Memory<'_, M> {
-    /// Takes a huge page that is available, for a copy. Waits as
-    /// [`take_from_pool`](Self::take_from_pool), and for copies that are under way: so this is called with no
-    /// lock held, and outside of any read section.
+impl<'m, M: Machine> HugetlbPool<'m, M> {
+    /// Takes a huge page that is available, for a copy. Waits as [`take`](Self::take), and for copies that are
+    /// under way: so this is called with no lock held, and outside of any read section.
     ///
     /// # Errors
     /// [`NotTaken::Empty`].
     pub(crate) fn take_for_copy(
-        &self,
+        self,
         size: PageSize,
         placement: FramePlacement,
-    ) -> Result<UnfilledCopy<'_, M>, NotTaken> {
+    ) -> Result<UnfilledCopy<'m, M>, NotTaken> {
         loop {
             match self.try_take_for_copy(size, placement) {
                 Err(NotTaken::Away) => M::Cpu::relax(),
@@ -66,18 +65,18 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     fn try_take_for_copy(
-        &self,
+        self,
         size: PageSize,
         placement: FramePlacement,
-    ) -> Result<UnfilledCopy<'_, M>, NotTaken> {
-        let (mut state, index) = self.lock_pool(size).ok_or(NotTaken::Empty)?;
-        let taken = self.take_locked(&mut state, (size, index), placement, PoolTake::Available);
+    ) -> Result<UnfilledCopy<'m, M>, NotTaken> {
+        let (mut state, index) = self.lock(size).ok_or(NotTaken::Empty)?;
+        let taken = self.take_locked(&mut state, (size, index), placement, HugetlbTake::Available);
         let may_be_left = state.copies > 0 && !mutant!("pool.copies-not-waited-for");
         let folio = taken.map_err(|not| if may_be_left { NotTaken::Away } else { not })?;
         state.copies += 1;
         state.begun += 1;
         drop(state);
-        Ok(UnfilledCopy { folio, under_way: CopyUnderWay { memory: self, size } })
+        Ok(UnfilledCopy { folio, under_way: CopyUnderWay { memory: self.memory, size } })
     }
 }
 
@@ -87,21 +86,21 @@ impl<'m, M: Machine> UnfilledCopy<'m, M> {
     ///
     /// # Panics
     /// Where it is of another size or memory.
-    pub fn fill(self, source: FrameRef<'m, M>, workers: Option<&WorkerPool<'_, M>>) -> PoolCopy<'m, M> {
+    pub fn fill(self, source: FrameRef<'m, M>, workers: Option<&WorkerPool<'_, M>>) -> HugetlbCopy<'m, M> {
         let Self { mut folio, under_way } = self;
         folio.copy_from(source.user_frame(), workers);
-        PoolCopy { folio, source, under_way }
+        HugetlbCopy { folio, source, under_way }
     }
 }
 
-impl<'m, M: Machine> PoolCopy<'m, M> {
+impl<'m, M: Machine> HugetlbCopy<'m, M> {
     /// Whether it is a copy of the page that begins at `pfn`. That has not changed since, where it is shared.
     pub fn is_of(&self, pfn: Pfn) -> bool {
         self.source.pfn() == pfn
     }
 
     /// The page, and what it has of the page that was copied.
-    pub fn into_parts(self) -> (PoolFolio<'m, M>, CopiedFrom<'m, M>) {
+    pub fn into_parts(self) -> (HugetlbFolio<'m, M>, CopiedFrom<'m, M>) {
         let Self { folio, source, under_way } = self;
         (folio, CopiedFrom { _source: source, _under_way: under_way })
     }
@@ -109,13 +108,13 @@ impl<'m, M: Machine> PoolCopy<'m, M> {
 
 impl<M: Machine> Drop for CopyUnderWay<'_, M> {
     fn drop(&mut self) {
-        if let Some((mut state, _)) = self.memory.lock_pool(self.size) {
+        if let Some((mut state, _)) = self.memory.hugetlb().lock(self.size) {
             state.copies -= 1;
         }
     }
 }
 
-impl<M: Machine> fmt::Debug for PoolCopy<'_, M> {
+impl<M: Machine> fmt::Debug for HugetlbCopy<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} with a copy of {:?}", self.folio, self.source)
     }

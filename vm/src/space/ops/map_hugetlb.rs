@@ -1,4 +1,4 @@
-//! Mapping the reserved pool: memory of huge pages that the program can rely on. (Linux: mmap with
+//! Mapping the hugetlb pool: memory of huge pages that the program can rely on. (Linux: mmap with
 //! MAP_HUGETLB.)
 //!
 //! ```text
@@ -12,11 +12,11 @@
 //! page, as in Linux's reserve maps, and by nothing else: munmap of a part, a fork, or the end of the space
 //! need not count. Of shared memory the object counts it, since any space may be the one whose fault comes
 //! first.
-//! docs/design/reserved-pool.md.
+//! docs/design/hugetlb.md.
 
 use super::map::Map;
 use super::place::Destination;
-use crate::frame::{HugeReserve, Priority};
+use crate::frame::{HugetlbReservation, Priority};
 use crate::machine::{Format, Machine};
 use crate::space::edit::{VmaEdit, Zap};
 use crate::space::{Counter, Error, MapRequest, Place, RangeGuard, Sharing};
@@ -25,17 +25,17 @@ use crate::units::{PageSize, VpnRange};
 use crate::vma::{Backing, HugetlbBacking, VmaAttributes, VmaFlags, VmaState};
 
 impl<'a, M: Machine> Map<'a, '_, M> {
-    /// Maps huge pages of the reserved pool.
+    /// Maps huge pages of the hugetlb pool.
     #[cold]
     #[inline(never)]
     pub(super) fn hugetlb(&self, request: &MapRequest<'_>, size: PageSize) -> Result<VpnRange, Error> {
         let request = rounded::<M::Format>(request, size)?;
         let Self { mappings, entries } = *self;
         let vm = mappings.vm;
-        let (guard, range) = self.place_huge_pool(&request, size)?;
-        let flags = VmaFlags::new_pool(request.flags);
+        let (guard, range) = self.place_hugetlb(&request, size)?;
+        let flags = VmaFlags::new_hugetlb(request.flags);
         let reserves = !flags.contains(VmaFlags::NORESERVE);
-        let take = || HugeReserve::take(&vm.memory, size, range.len() / size.pages());
+        let take = || HugetlbReservation::take(&vm.memory, size, range.len() / size.pages());
         // A fault has a page of an object that has ended, until its read section ends.
         let take_again = || {
             vm.synchronize();
@@ -47,8 +47,8 @@ impl<'a, M: Machine> Map<'a, '_, M> {
         // Empty ones, which other calls have left in the hole: huge leaves take their places.
         entries.gather(guard.token(), range, |gather| entries.free_tables(range, range, gather));
         let result = match request.sharing {
-            Sharing::Private => self.put_private_pool(&guard, (range, size), flags, reserve),
-            Sharing::Shared => self.put_shared_pool(&guard, (range, size), flags, reserve),
+            Sharing::Private => self.put_private_hugetlb(&guard, (range, size), flags, reserve),
+            Sharing::Shared => self.put_shared_hugetlb(&guard, (range, size), flags, reserve),
         };
         if result.is_err() {
             let guard = mappings.published(entries, guard, range);
@@ -59,12 +59,12 @@ impl<'a, M: Machine> Map<'a, '_, M> {
 
     /// Marks the entries of a range for which huge pages were set aside, and puts a mapping there. Where that
     /// fails, entries that were marked are left so.
-    fn put_private_pool(
+    fn put_private_hugetlb(
         &self,
         guard: &RangeGuard<'_, M>,
         (range, size): (VpnRange, PageSize),
         flags: VmaFlags,
-        reserve: Option<HugeReserve<'_, M>>,
+        reserve: Option<HugetlbReservation<'_, M>>,
     ) -> Result<(), Error> {
         let vm = self.mappings.vm;
         let reserves = reserve.is_some();
@@ -76,32 +76,33 @@ impl<'a, M: Machine> Map<'a, '_, M> {
             marked.map_err(|_| Error::NoMemory)?;
         }
         let backing = Backing::Hugetlb(HugetlbBacking { size, reserves, object: None });
-        self.put_pool(guard, VmaAttributes::backed(range, flags, backing, 0))
+        self.put_hugetlb(guard, VmaAttributes::backed(range, flags, backing, 0))
     }
 
     /// Makes an object that has what was set aside, and puts a mapping of it there.
-    fn put_shared_pool(
+    fn put_shared_hugetlb(
         &self,
         guard: &RangeGuard<'_, M>,
         (range, size): (VpnRange, PageSize),
         flags: VmaFlags,
-        mut reserve: Option<HugeReserve<'_, M>>,
+        mut reserve: Option<HugetlbReservation<'_, M>>,
     ) -> Result<(), Error> {
         let vm = self.mappings.vm;
-        let create = || vm.create_pool_object((size, range.len()), &mut reserve);
+        let create = || vm.create_hugetlb_object((size, range.len()), &mut reserve);
         let object = vm.retry_after_trim(create).ok_or(Error::NoMemory)?;
         let backing = Backing::Hugetlb(HugetlbBacking { size, reserves: false, object: Some(object) });
         let attributes = VmaAttributes::backed(range, flags | VmaFlags::SHARED, backing, 0);
-        self.put_pool(guard, attributes).inspect_err(|_| self.mappings.release_backing(backing.into(), range))
+        self.put_hugetlb(guard, attributes)
+            .inspect_err(|_| self.mappings.release_backing(backing.into(), range))
     }
 
-    fn put_pool(&self, guard: &RangeGuard<'_, M>, attributes: VmaAttributes) -> Result<(), Error> {
+    fn put_hugetlb(&self, guard: &RangeGuard<'_, M>, attributes: VmaAttributes) -> Result<(), Error> {
         let alone = [Some((attributes, VmaState::Live))];
         VmaEdit::new(self.mappings, guard).replace(attributes.range, &alone, VpnRange::default())
     }
 
     /// Chooses pages and locks them to write; nothing is mapped there.
-    fn place_huge_pool(
+    fn place_hugetlb(
         &self,
         request: &MapRequest<'_>,
         size: PageSize,

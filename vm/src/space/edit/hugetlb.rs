@@ -1,4 +1,4 @@
-//! Entries of mappings of the reserved pool, and how they are emptied.
+//! Entries of mappings of the hugetlb pool, and how they are emptied.
 
 use super::RangeToken;
 use super::entries::Entries;
@@ -10,7 +10,7 @@ use crate::units::{Vpn, VpnRange};
 use crate::vma::HugetlbBacking;
 
 impl<M: Machine> Entries<'_, M> {
-    /// Drops the contents of a part of a mapping of the reserved pool, which stays. A huge page is set aside
+    /// Drops the contents of a part of a mapping of the hugetlb pool, which stays. A huge page is set aside
     /// for each page that is dropped, where one was when it was mapped. Of shared memory only the entries are
     /// dropped. (Linux: `MADV_DONTNEED` of hugetlb.)
     ///
@@ -18,7 +18,7 @@ impl<M: Machine> Entries<'_, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] where a page is cut at the start.
-    pub fn drop_pool_pages(
+    pub fn drop_hugetlb_pages(
         &self,
         token: RangeToken<'_>,
         part: VpnRange,
@@ -56,7 +56,7 @@ fn drop_leaves<M: Machine>(
         return;
     }
     run.each_used(|table, slot, page| {
-        if let Some(unhooked) = table.drop_pool_leaf(slot, page, pool.reserves) {
+        if let Some(unhooked) = table.drop_hugetlb_leaf(slot, page, pool.reserves) {
             gather.add(unhooked);
         }
     });

@@ -6,20 +6,20 @@ use crate::units::PageSize;
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-/// Huge pages of the reserved pool that are set aside, for entries that are not marked yet, for those that
+/// Huge pages of the hugetlb pool that are set aside, for entries that are not marked yet, for those that
 /// are not any more, or for an object that does not live yet or any more. Dropping it gives them up.
 #[must_use = "what is set aside is given up when this is dropped"]
-pub(crate) struct HugeReserve<'m, M: Machine> {
+pub(crate) struct HugetlbReservation<'m, M: Machine> {
     memory: &'m Memory<'m, M>,
     size: PageSize,
     /// As many of the pool's `reserved` are this value's.
     nr: u64,
 }
 
-impl<'m, M: Machine> HugeReserve<'m, M> {
+impl<'m, M: Machine> HugetlbReservation<'m, M> {
     /// Sets `nr` huge pages aside. `None`, and nothing has changed, where fewer are available.
     pub fn take(memory: &'m Memory<'m, M>, size: PageSize, nr: u64) -> Option<Self> {
-        memory.reserve_huge(size, nr).then(|| Self { memory, size, nr })
+        memory.hugetlb().reserve(size, nr).then(|| Self { memory, size, nr })
     }
 
     /// Takes back what entries had that were marked *reserved*, and are not since the caller replaced the
@@ -52,15 +52,15 @@ impl<'m, M: Machine> HugeReserve<'m, M> {
     }
 }
 
-impl<M: Machine> Drop for HugeReserve<'_, M> {
+impl<M: Machine> Drop for HugetlbReservation<'_, M> {
     fn drop(&mut self) {
         if self.nr > 0 {
-            self.memory.unreserve_huge(self.size, self.nr);
+            self.memory.hugetlb().unreserve(self.size, self.nr);
         }
     }
 }
 
-impl<M: Machine> fmt::Debug for HugeReserve<'_, M> {
+impl<M: Machine> fmt::Debug for HugetlbReservation<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} pages of {:?} set aside", self.nr, self.size)
     }

@@ -1,4 +1,4 @@
-//! A huge page that was taken from the reserved pool, and is not mapped yet.
+//! A huge page that was taken from the hugetlb pool, and is not mapped yet.
 
 use crate::frame::owned::UserFrame;
 use crate::frame::parts::PART;
@@ -9,39 +9,39 @@ use crate::work::WorkerPool;
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-/// By what right a huge page is taken.
+/// Whether a huge page is taken by a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PoolTake {
+pub(crate) enum HugetlbTake {
     /// One was set aside for the entry, or for the page of an object.
     Reserved,
     /// One that is not reserved.
     Available,
 }
 
-/// A huge page of the reserved pool that its holder owns alone. Dropping it gives it back.
-pub(crate) struct PoolFolio<'m, M: Machine> {
+/// A huge page of the hugetlb pool that its holder owns alone. Dropping it gives it back.
+pub(crate) struct HugetlbFolio<'m, M: Machine> {
     /// Invariant: the block at `pfn`, of this size, is one of the pool of `memory`, in none of its lists; its
-    /// record says that it is taken and pooled; only this value owns it. Where `init` says so its bytes are
+    /// record says that it is taken and hugetlb; only this value owns it. Where `init` says so its bytes are
     /// zero.
     memory: &'m Memory<'m, M>,
     pub(super) pfn: Pfn,
     size: PageSize,
     pub(super) init: Init,
-    take: PoolTake,
+    take: HugetlbTake,
 }
 
-impl<'m, M: Machine> PoolFolio<'m, M> {
+impl<'m, M: Machine> HugetlbFolio<'m, M> {
     /// The folio, which was just taken out of a list.
     pub(super) fn new(
         memory: &'m Memory<'m, M>,
         (pfn, size): (Pfn, PageSize),
         init: Init,
-        take: PoolTake,
+        take: HugetlbTake,
     ) -> Self {
         Self { memory, pfn, size, init, take }
     }
     /// By what right it was taken.
-    pub fn take(&self) -> PoolTake {
+    pub fn take(&self) -> HugetlbTake {
         self.take
     }
 
@@ -104,21 +104,21 @@ impl<'m, M: Machine> PoolFolio<'m, M> {
     fn put_to_use(self) -> (&'m Memory<'m, M>, Pfn, Order) {
         let folio = ManuallyDrop::new(self);
         let (memory, order) = (folio.memory, folio.size.order());
-        if folio.take == PoolTake::Reserved {
-            memory.use_reserve(folio.size);
+        if folio.take == HugetlbTake::Reserved {
+            memory.hugetlb().use_reserve(folio.size);
         }
-        memory.meta_of(folio.pfn).set_state(FrameState::pooled(order, Init::Dirty));
+        memory.meta_of(folio.pfn).set_state(FrameState::hugetlb(order, Init::Dirty));
         (memory, folio.pfn, order)
     }
 }
 
-impl<M: Machine> Drop for PoolFolio<'_, M> {
+impl<M: Machine> Drop for HugetlbFolio<'_, M> {
     fn drop(&mut self) {
-        self.memory.untake((self.pfn, self.size), self.init, self.take);
+        self.memory.hugetlb().untake((self.pfn, self.size), self.init, self.take);
     }
 }
 
-impl<M: Machine> fmt::Debug for PoolFolio<'_, M> {
+impl<M: Machine> fmt::Debug for HugetlbFolio<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "folio {:?} of the pool of {:?}, {:?}", self.pfn, self.size, self.take)
     }
