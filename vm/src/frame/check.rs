@@ -64,7 +64,7 @@ impl<M: Machine> Memory<'_, M> {
     /// The first contradiction.
     pub fn check(&self) -> Result<FrameCounts, FrameCheckError> {
         self.zones.iter().for_each(|zone| zone.collect_all(&self.table));
-        let mut recount = Recount { memory: self, counts: FrameCounts::default() };
+        let mut recount = FrameRecount { memory: self, counts: FrameCounts::default() };
         recount.count_blocks()?;
         recount.check_lists()?;
         recount.check_caches()?;
@@ -75,12 +75,12 @@ impl<M: Machine> Memory<'_, M> {
 }
 
 /// A recount, and what it has counted so far.
-struct Recount<'m, M: Machine> {
+struct FrameRecount<'m, M: Machine> {
     memory: &'m Memory<'m, M>,
     counts: FrameCounts,
 }
 
-impl<M: Machine> Recount<'_, M> {
+impl<M: Machine> FrameRecount<'_, M> {
     fn count_blocks(&mut self) -> Result<(), FrameCheckError> {
         // Blocks merge across the border of two adjacent ranges of one zone.
         let is_one = |a: &ZoneRange, b: &ZoneRange| a.zone == b.zone && a.frames.end == b.frames.start;

@@ -18,7 +18,7 @@
 //! |---|---|
 //! | `memory` | [`Memory`]: all physical memory of a machine; the interface to the floors above |
 //! | `alloc`, `free`, `request` | every path of allocation and freeing; requests |
-//! | `boot` | boot map, early set-up, memory never freed, [deferred initialisation](DeferredInit) of records |
+//! | `boot` | boot map, early set-up, memory never freed, [deferred init](DeferredInit) of records |
 //! | `record` | the record of a frame, its state word, the table of all records, folios |
 //! | `zone` | free blocks of a node, watermarks, the order in which zones are asked |
 //! | `percpu` | each CPU's cache of single frames |

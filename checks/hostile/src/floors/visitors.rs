@@ -185,7 +185,9 @@ fn jobs(machine: &Lab, vm: &Vm<'_, Lab>) {
     let job = Job::new(0..9, outer).stop_if(&stop).undo(&undo);
     let ran = called!(WorkerPool::run => pool.run(&job).map(drop));
     assert_eq!(ran, Some(Err(Failed::Error(()))));
-    let done = called!(DeferredInit::initialise => vm.memory().deferred().initialise(&pool, 9, &stop, &|_| vm.trim()).is_ok());
+    let done = called!(DeferredInit::initialise => {
+        vm.memory().deferred().initialise(&pool, 9, &stop, &|_| vm.trim()).is_ok()
+    });
     assert_eq!(done, Some(true));
     let slots: PerCpu<'_, CpuLocal<u32>, Host> =
         PerCpu::carve(&mut Heap, 2, |_| CpuLocal::new(0)).expect("memory");

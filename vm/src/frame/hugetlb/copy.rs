@@ -46,8 +46,8 @@ struct CopyUnderWay<'m, M: Machine> {
 }
 
 impl<'m, M: Machine> HugetlbPool<'m, M> {
-    /// Takes a huge page that is available, for a copy. Waits as [`take`](Self::take), and for copies that are
-    /// under way: so this is called with no lock held, and outside of any read section.
+    /// Takes a huge page that is available, for a copy. Waits as [`take`](Self::take), and for copies that
+    /// are under way: so this is called with no lock held, and outside of any read section.
     ///
     /// # Errors
     /// [`NotTaken::Empty`].
