@@ -18,7 +18,7 @@
 //! | `start=deferred` | most frame records are initialised later, by all CPUs |
 //! | `huge=never`, `huge=madvise`, `huge=always` | when private memory gets huge pages |
 //! | `zero_page=huge`, `=virtual`, `=small`, `=none` | what a load of untouched memory finds there |
-//! | `hugepages=N` | huge pages of 2 MiB that are set aside for the reserved pool |
+//! | `hugepages=N` | huge pages of 2 MiB that are set aside for the hugetlb pool |
 //! | `pages_to_scan=N`, `scan_sleep_millisecs=N` | how khugepaged goes about it, by Linux's names |
 //! | `count` | no timer: guest instructions are the program's and the kernel's alone |
 //!

@@ -38,4 +38,4 @@ pub use calls::{brk, check_mincore, madvise, map_request, mbind, mmap, mprotect,
 pub use errno::Errno;
 pub use flags::{MREMAP_DONTUNMAP, MREMAP_FIXED, MapFlags, Prot};
 pub use policy::{misplaced, policy, read_nodes};
-pub use prctl::{prctl, thp_refusal};
+pub use prctl::{prctl, thp_disable};

@@ -14,7 +14,7 @@ use interleaf::space::{
     AddressSpace, Counter, Error, Fault, FaultError, Layout, MapBacking, MapRequest, MemlockLimit, Path,
     Sharing, Vm, VmOptions,
 };
-use interleaf::table::GivenFrames;
+use interleaf::table::PfnMapFrames;
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PageSize, Pfn, PfnRange, Rights, VirtAddr};
 use interleaf::vma::{HugePolicy, VmaFlags};
@@ -61,7 +61,10 @@ fn a_system_with_helpers(machine: &'static TwoCpus) {
         ..VmOptions::default()
     };
     let vm = Vm::start(memory, options).expect("60 MiB are enough");
-    vm.memory().initialise(&workers, machine.nr_cpus(), &|| false, &|_| ()).expect("it is not stopped");
+    vm.memory()
+        .deferred()
+        .initialise(&workers, machine.nr_cpus(), &|| false, &|_| ())
+        .expect("it is not stopped");
     jobs(&workers);
     large_ranges(&vm);
     // Before a CPU goes offline. The other helpers go on, until the pool is dropped, which stops and awaits
@@ -172,13 +175,13 @@ fn huge_pages(machine: &TwoCpus, vm: &Vm<'_, TwoCpus>) {
     assert_eq!(vm.totals().get(Counter::ThpFaultAlloc), 1);
 
     // A machine that has just started has free blocks; later there may be fewer than asked for.
-    assert_eq!(vm.resize_huge_pool(PageSize::Huge, 1).total, 1);
+    assert_eq!(vm.resize_hugetlb(PageSize::Huge, 1).total, 1);
     let set_aside = MapRequest::anonymous(2 * MIB);
     let at = space.map(&set_aside.backed_by(MapBacking::Hugetlb(PageSize::Huge))).expect("one is free");
     assert!(space.map(&set_aside.backed_by(MapBacking::Hugetlb(PageSize::Huge))).is_err(), "there is one");
     in_space(&space, || store(machine, &space, at, 1)).expect("it is set aside, so it is there");
     drop(space);
-    vm.resize_huge_pool(PageSize::Huge, 0);
+    vm.resize_hugetlb(PageSize::Huge, 0);
 }
 
 /// Registers of a device: frames that are not the library's (PFN mappings). The value that vouches for them
@@ -189,14 +192,14 @@ fn frames_of_a_device(machine: &TwoCpus, vm: &Vm<'_, TwoCpus>) {
     let first = machine.kept_back().start;
     let frames = PfnRange::new(first, first.add(PageSize::Huge.pages()));
     // SAFETY: memory that the platform keeps back and no Rust code uses: programs may read it as they like.
-    let given = unsafe { GivenFrames::new(frames, Rights::READ | Rights::USER, CacheType::WriteBack) };
+    let pfnmap = unsafe { PfnMapFrames::new(frames, Rights::READ | Rights::USER, CacheType::WriteBack) };
     let to_write = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(2 * MIB) };
     let refused =
-        space.map(&to_write.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Huge }));
+        space.map(&to_write.backed_by(MapBacking::Pfn { frames: &pfnmap, first, largest: PageSize::Huge }));
     assert_eq!(refused, Err(Error::Access));
     let to_read = MapRequest { flags: VmaFlags::READ, ..to_write };
     let base = space
-        .map(&to_read.backed_by(MapBacking::Pfn { frames: &given, first, largest: PageSize::Huge }))
+        .map(&to_read.backed_by(MapBacking::Pfn { frames: &pfnmap, first, largest: PageSize::Huge }))
         .expect("room");
     in_space(&space, || {
         assert_eq!(load(machine, &space, base), Ok(0));

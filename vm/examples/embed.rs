@@ -95,7 +95,7 @@ fn a_second_thread_is_refused() {
         refuses(&|| _ = space.fault(Fault { addr: base, access: Access::Write }));
         refuses(&|| _ = space.unmap(base, 4096));
         refuses(&|| vm.trim());
-        refuses(&|| vm.settle());
+        refuses(&|| vm.synchronize());
         refuses(&|| _ = vm.garbage_stats());
     };
     std::thread::scope(|scope| scope.spawn(calls).join()).expect("each call is refused");

@@ -7,7 +7,7 @@ use interleaf::frame::{AllocRequest, BootMap, Init, Memory, Region, RegionKind};
 use interleaf::machine::{CacheType, Context, Cpu, Machine};
 use interleaf::sync::Rcu;
 use interleaf::table::format::Ept;
-use interleaf::table::{GivenFrames, MapError, Mapper};
+use interleaf::table::{MapError, Mapper, PfnMapFrames};
 use interleaf::units::{NodeId, Order, PageSize, Pfn, PfnRange, PhysAddr, Rights, Vpn, VpnRange};
 use std::cell::Cell;
 use std::ptr::{NonNull, with_exposed_provenance_mut};
@@ -61,10 +61,10 @@ fn main() -> Result<(), MapError> {
     // Guest memory: 2 MiB that this program keeps allocated for the guest alone. A device: its registers.
     let block = memory.alloc(Order(9), AllocRequest::ZEROED).expect("there is memory");
     // SAFETY: nothing else uses the block, which is freed after the mapper; no hardware follows these tables.
-    let guest = unsafe { GivenFrames::new(block.frames(), Rights::all(), CacheType::WriteBack) };
+    let guest = unsafe { PfnMapFrames::new(block.frames(), Rights::all(), CacheType::WriteBack) };
     let registers = PfnRange::new(Pfn(0xf_ee00), Pfn(0xf_ee01));
     // SAFETY: no hardware follows these tables, so nothing reaches the registers.
-    let device = unsafe { GivenFrames::new(registers, RW, CacheType::Device) };
+    let device = unsafe { PfnMapFrames::new(registers, RW, CacheType::Device) };
 
     stage2.map(Vpn(0), &guest, guest.frames(), PageSize::Base, RW | Rights::EXECUTE)?;
     stage2.map(Vpn(0xf_ee00), &device, device.frames(), PageSize::Base, RW)?;
@@ -76,7 +76,7 @@ fn main() -> Result<(), MapError> {
     stage2.protect(VpnRange::new(Vpn(0), Vpn(512)), Rights::READ | Rights::USER, &guest)?;
     assert!(!stage2.query(Vpn(5)).expect("mapped").0.rights.contains(Rights::WRITE));
     stage2.protect(VpnRange::new(Vpn(5), Vpn(6)), RW, &guest)?;
-    assert_eq!(stage2.protect(VpnRange::new(Vpn(5), Vpn(6)), RW, &device), Err(MapError::NotGiven));
+    assert_eq!(stage2.protect(VpnRange::new(Vpn(5), Vpn(6)), RW, &device), Err(MapError::NotAllowed));
 
     assert_eq!(stage2.unmap(VpnRange::new(Vpn(0), Vpn(512)))?, 512);
     assert_eq!(stage2.query(Vpn(5)), None);

@@ -36,7 +36,7 @@
 //!
 //! | | start with | needs of the platform |
 //! |---|---|---|
-//! | frames: zones, CPU caches, NUMA policies, pools | [`Memory`] | a window onto memory |
+//! | frames: zones, CPU caches, NUMA policies, slab pools | [`Memory`] | a window onto memory |
 //! | tables alone: map, unmap, protect, query | [`Mapper`] | the same, and a flush |
 //! | formats: x86-64, AArch64, RISC-V, EPT | [`table::format`] | |
 //! | spaces: anonymous, shared, huge, fork | [`Vm`], [`AddressSpace`] | an MMU; interrupts between CPUs |
@@ -63,7 +63,7 @@
 //! | 2 | [`sync`] | the one door to shared memory: atomics, locks, per-CPU data, RCU |
 //! | 3 | [`index`] | the index of mappings: an RCU B+tree of ranges, looked up without a lock |
 //! | 3 | [`work`] | work described as a value, cut into chunks, done by several CPUs |
-//! | 4 | [`frame`] | frame records, zones, per-CPU caches, object pools, the zero page |
+//! | 4 | [`frame`] | frame records, zones, per-CPU caches, slab pools, the zero page |
 //! | 5 | [`table`] | entries, table pages, the lockless walk, movement over ranges |
 //! | 5 | [`tlb`] | gather, shootdown, generations |
 //! | 5 | [`object`] | memory that several mappings show, and which frame holds which page of it |
@@ -97,7 +97,7 @@ pub mod work;
 pub use frame::{AllocRequest, BootMap, Memory};
 pub use machine::{Context, Cpu, Machine};
 pub use space::{AddressSpace, Fault, FaultError, Layout, MapRequest, Outcome, Path, Vm};
-pub use table::{GivenFrames, Mapper};
+pub use table::{Mapper, PfnMapFrames};
 pub use work::{Job, WorkerPool};
 
 /// The fault entries of the porting guide, compiled with the documentation's.

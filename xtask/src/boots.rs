@@ -66,7 +66,7 @@ pub fn in_ring_3(root: &Path) -> Result<(), String> {
     tests.push((["--cpus", "8", "--path", "speculative"], Some("fork_storm")));
     boots(root, &tests)?;
     with_huge_pages(root)?;
-    with_huge_pool(root)?;
+    with_hugetlb(root)?;
     with_khugepaged(root)?;
     let checked = |name| (["--checked", "--cpus", "2"], Some(name));
     boots(root, &["storm", "unmap_readers", "forks", "fork_storm"].map(checked))?;
@@ -101,8 +101,8 @@ fn with_khugepaged(root: &Path) -> Result<(), String> {
     boots(root, &[(words, Some("khugepaged collapsed"))])
 }
 
-/// Boots the program that maps the reserved pool, on machines that have one and on one that has none.
-fn with_huge_pool(root: &Path) -> Result<(), String> {
+/// Boots the program that maps the hugetlb pool, on machines that have one and on one that has none.
+fn with_hugetlb(root: &Path) -> Result<(), String> {
     let with = |cpus, path, pages| (["--cpus", cpus, "--path", path, "--huge-pool", pages], Some("pool 8"));
     boots(root, &[with("1", "speculative", "8"), with("2", "locked", "8"), with("4", "speculative", "8")])?;
     boots(root, &[(["--checked", "--cpus", "2", "--huge-pool", "8"], Some("pool 8"))])

@@ -159,6 +159,12 @@ fn comments_of(source: &str) -> String {
     source.lines().map(|line| comment(line) + "\n").collect()
 }
 
+/// Whether a source holds tests, models or what they stand on, by its name.
+fn is_for_tests(file: &str) -> bool {
+    let parts = ["/tests/", "/models/", "/testing/", "/tests.rs", "/testing.rs"];
+    parts.iter().any(|part| file.contains(part))
+}
+
 /// Every file below `directory` whose name ends in `.rs`, sorted.
 fn sources(directory: &std::path::Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

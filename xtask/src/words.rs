@@ -116,8 +116,7 @@ fn replaced(declared: &[Declared]) -> Vec<String> {
 fn ambiguous(declared: &[Declared]) -> Vec<String> {
     let is_library = |place: &str| {
         let file = place.split(':').next().unwrap_or(place);
-        let is_test = file.contains("/tests/") || file.contains("/testing") || file.ends_with("tests.rs");
-        file.starts_with("vm/src/") && !is_test
+        file.starts_with("vm/src/") && !crate::is_for_tests(file)
     };
     let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for one in declared.iter().filter(|one| is_library(&one.place)) {

@@ -224,7 +224,7 @@ enum AfterFault {
     /// Refused, see [`FaultError`].
     NoMemory,
     /// Refused, see [`FaultError`].
-    PoolEmpty,
+    HugetlbEmpty,
     /// Refused, see [`FaultError`].
     Stalled,
     /// Refused, see [`FaultError`].
@@ -237,7 +237,7 @@ impl From<FaultError> for AfterFault {
         match error {
             FaultError::NotMapped => AfterFault::NotMapped,
             FaultError::NotAllowed => AfterFault::NotAllowed,
-            FaultError::PoolEmpty => AfterFault::PoolEmpty,
+            FaultError::HugetlbEmpty => AfterFault::HugetlbEmpty,
             FaultError::Stalled => AfterFault::Stalled,
             FaultError::Beyond => AfterFault::Beyond,
             _ => AfterFault::NoMemory,
@@ -253,7 +253,7 @@ impl AfterFault {
             AfterFault::NotMapped => Some(FaultError::NotMapped),
             AfterFault::NotAllowed => Some(FaultError::NotAllowed),
             AfterFault::NoMemory => Some(FaultError::NoMemory),
-            AfterFault::PoolEmpty => Some(FaultError::PoolEmpty),
+            AfterFault::HugetlbEmpty => Some(FaultError::HugetlbEmpty),
             AfterFault::Stalled => Some(FaultError::Stalled),
             AfterFault::Beyond => Some(FaultError::Beyond),
         }
@@ -324,7 +324,7 @@ fn kernel_fault(frame: &mut Frame, address: VirtAddr) {
         let outcome = space.fault(Fault { addr: address, access: frame.access() });
         let is_mended = match outcome {
             Ok(_) => true,
-            Err(FaultError::PoolEmpty) => signal::is_taken_back(space, address),
+            Err(FaultError::HugetlbEmpty) => signal::is_taken_back(space, address),
             Err(_) => false,
         };
         registers::disable_interrupts();

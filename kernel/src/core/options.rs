@@ -38,7 +38,7 @@ pub struct Options<'a> {
     /// `zero_page=huge|virtual|small|none`: what a load of untouched memory finds where that may have huge
     /// pages.
     pub zero_page: ZeroPagePolicy,
-    /// `hugepages=N`: huge pages of 2 MiB that are set aside for the reserved pool, as Linux's word says it.
+    /// `hugepages=N`: huge pages of 2 MiB that are set aside for the hugetlb pool, as Linux's word says it.
     pub huge_pool: u64,
     /// `pages_to_scan=N` and `scan_sleep_millisecs=N`, as Linux's files of khugepaged have them.
     pub scan: Scan,

@@ -26,7 +26,7 @@ pub fn refuse(number: u64) -> Errno {
 
 /// What calls that are there can be asked for, and is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum MissingFeature {
     /// Anything but SIG_DFL about SIGCHLD.
     ChildSignal,
     /// What a futex is asked for.
@@ -35,19 +35,19 @@ pub enum Part {
     Clone,
 }
 
-/// A bit for each part that was named.
-static PARTS: AtomicU64 = AtomicU64::new(0);
+/// A bit for each feature that was named.
+static NAMED_FEATURES: AtomicU64 = AtomicU64::new(0);
 
-/// The answer to a call whose part is missing.
+/// The answer to a call that asks for a missing feature.
 #[cold]
-pub fn refuse_part(part: Part) -> Errno {
-    let bit = 1 << part as u32;
-    let what = match part {
-        Part::ChildSignal => "to be told of children by SIGCHLD, which is not sent",
-        Part::Futex => "what a futex is not built for: waits and wake-ups of all alone",
-        Part::Clone => "a child of another kind than fork's, vfork's and a thread",
+pub fn refuse_feature(feature: MissingFeature) -> Errno {
+    let bit = 1 << feature as u32;
+    let what = match feature {
+        MissingFeature::ChildSignal => "to be told of children by SIGCHLD, which is not sent",
+        MissingFeature::Futex => "what a futex is not built for: waits and wake-ups of all alone",
+        MissingFeature::Clone => "a child of another kind than fork's, vfork's and a thread",
     };
-    if PARTS.fetch_or(bit, Relaxed) & bit == 0 {
+    if NAMED_FEATURES.fetch_or(bit, Relaxed) & bit == 0 {
         crate::println!("the program wants {what}: ENOSYS");
     }
     Errno::ENOSYS

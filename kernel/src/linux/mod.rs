@@ -3,7 +3,7 @@
 //!
 //! | file | calls |
 //! |---|---|
-//! | `memory` | mmap munmap mprotect madvise mbind brk mincore, and prctl's refusal of huge pages |
+//! | `memory` | mmap munmap mprotect madvise mbind brk mincore, and prctl's PR_SET_THP_DISABLE |
 //! | `processes` | clone fork vfork wait4 getrusage getpid getppid exit_group |
 //! | `threads` | exit futex gettid set_tid_address arch_prctl, and sched_* |
 //! | `files` | open openat read close poll, of the files of `vfs` |

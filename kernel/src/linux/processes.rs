@@ -1,12 +1,12 @@
 //! Calls about processes: how threads and processes are made, and how processes end.
 
-use super::missing::{self, Part};
+use super::missing::{self, MissingFeature};
 use super::{Arguments, CallResult};
 use crate::arch::percpu;
 use crate::arch::trap::Frame;
 use crate::arch::user::{self, BadAddress};
-use crate::task::birth::{self, NoBirth, Twin};
 use crate::task::family::{Children, Reaped};
+use crate::task::fork::{self, CloneArgs, ForkError};
 use crate::task::process::{self, Status};
 use crate::task::sched;
 use core::sync::atomic::Ordering::*;
@@ -15,11 +15,11 @@ use interleaf_linux_abi::Errno;
 use interleaf_linux_abi::signal::SIGCHLD;
 use interleaf_linux_abi::task::*;
 
-impl From<NoBirth> for Errno {
-    fn from(why: NoBirth) -> Self {
+impl From<ForkError> for Errno {
+    fn from(why: ForkError) -> Self {
         match why {
-            NoBirth::TooMany => Errno::EAGAIN,
-            NoBirth::NoMemory => Errno::ENOMEM,
+            ForkError::TooMany => Errno::EAGAIN,
+            ForkError::NoMemory => Errno::ENOMEM,
         }
     }
 }
@@ -44,7 +44,7 @@ fn check_clone(flags: u64) -> Result<(), Errno> {
         (false, true) => flags & !(CLONE_EACH | CLONE_VM | CLONE_VFORK) == SIGCHLD.into(),
         (false, false) => flags & !CLONE_EACH == SIGCHLD.into(),
     };
-    if known { Ok(()) } else { Err(missing::refuse_part(Part::Clone)) }
+    if known { Ok(()) } else { Err(missing::refuse_feature(MissingFeature::Clone)) }
 }
 
 /// A new thread or process that continues as this one, but for rax and the stack. No signal is sent when a
@@ -59,7 +59,7 @@ pub fn clone(frame: &Frame) -> CallResult {
         return Err(Errno::EPERM);
     }
     let at = |flag, address| if has(flag) { address } else { 0 };
-    let twin = Twin {
+    let args = CloneArgs {
         stack,
         fs_base: has(CLONE_SETTLS).then_some(tls),
         set_tid: at(CLONE_CHILD_SETTID, child_tid),
@@ -67,29 +67,29 @@ pub fn clone(frame: &Frame) -> CallResult {
     };
     let parent_tid = at(CLONE_PARENT_SETTID, parent_tid);
     if has(CLONE_THREAD) {
-        return thread(frame, twin, parent_tid);
+        return thread(frame, args, parent_tid);
     }
     let number =
-        if has(CLONE_VM) { birth::vfork(frame, twin, has(CLONE_VFORK)) } else { birth::fork(frame, twin) }?;
+        if has(CLONE_VM) { fork::vfork(frame, args, has(CLONE_VFORK)) } else { fork::fork(frame, args) }?;
     // Linux ignores a failure to store the number.
     let _ = store(parent_tid, &number.to_le_bytes());
     Ok(number.into())
 }
 
 /// A new thread of the process.
-fn thread(frame: &Frame, twin: Twin, parent_tid: u64) -> CallResult {
+fn thread(frame: &Frame, args: CloneArgs, parent_tid: u64) -> CallResult {
     let (me, process) = (percpu::thread(), process::current());
     let thread = sched::alloc_thread()?;
     let number = process.add_thread(thread);
-    for at in [parent_tid, twin.set_tid] {
+    for at in [parent_tid, args.set_tid] {
         // As above.
         let _ = store(at, &number.to_le_bytes());
     }
-    let frame = birth::child_frame(frame, twin);
-    let fs_base = twin.fs_base.unwrap_or(me.fs_base());
+    let frame = fork::child_frame(frame, args);
+    let fs_base = args.fs_base.unwrap_or(me.fs_base());
     let space = me.space_handle().expect("a program's thread has a space");
     thread.prepare_user_thread(&frame, space, fs_base);
-    thread.clear_tid.store(twin.clear_tid, Relaxed);
+    thread.clear_tid.store(args.clear_tid, Relaxed);
     thread.signals.set_blocked(me.signals.blocked());
     if process.is_ending() {
         // The process's end may not have seen the new thread.
@@ -100,11 +100,11 @@ fn thread(frame: &Frame, twin: Twin, parent_tid: u64) -> CallResult {
 }
 
 pub fn fork(frame: &Frame) -> CallResult {
-    Ok(birth::fork(frame, Twin::default())?.into())
+    Ok(fork::fork(frame, CloneArgs::default())?.into())
 }
 
 pub fn vfork(frame: &Frame) -> CallResult {
-    Ok(birth::vfork(frame, Twin::default(), true)?.into())
+    Ok(fork::vfork(frame, CloneArgs::default(), true)?.into())
 }
 
 pub fn exit_group(code: u64) -> CallResult {

@@ -1,7 +1,7 @@
 //! Calls about signals. Each is kept as Linux keeps it, and told when it is asked for; what would have no
 //! effect here is refused.
 
-use super::missing::{self, Part};
+use super::missing::{self, MissingFeature};
 use super::{CallResult, words};
 use crate::arch::percpu;
 use crate::arch::user;
@@ -32,7 +32,7 @@ pub fn rt_sigaction(signal: u64, new: u64, old: u64, set_bytes: u64) -> CallResu
         }
         let action = Action { handler, flags: flags & SA_KNOWN, restorer, mask: mask & !UNBLOCKABLE };
         if number == SIGCHLD && (handler != SIG_DFL || action.has(SA_NOCLDWAIT)) {
-            return Err(missing::refuse_part(Part::ChildSignal));
+            return Err(missing::refuse_feature(MissingFeature::ChildSignal));
         }
         actions.set(number, action)
     };

@@ -1,6 +1,6 @@
 //! Calls about threads.
 
-use super::missing::{self, Part};
+use super::missing::{self, MissingFeature};
 use super::{Arguments, CallResult, time};
 use crate::arch::thread::Thread;
 use crate::arch::{Core, MACHINE, percpu, user};
@@ -94,7 +94,7 @@ pub fn futex(Arguments([at, operation, value, timeout, _, set]): Arguments) -> C
         FUTEX_WAIT | FUTEX_WAKE | FUTEX_WAKE_BITSET if is_wall => Err(Errno::ENOSYS),
         FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET if set as u32 == 0 => Err(Errno::EINVAL),
         FUTEX_WAIT_BITSET | FUTEX_WAKE_BITSET if u64::from(set as u32) != FUTEX_BITSET_MATCH_ANY => {
-            Err(missing::refuse_part(Part::Futex))
+            Err(missing::refuse_feature(MissingFeature::Futex))
         }
         FUTEX_WAIT => {
             let until = deadline(timeout, |ns| Ok(Core::now_ns().saturating_add(ns)))?;
@@ -108,7 +108,7 @@ pub fn futex(Arguments([at, operation, value, timeout, _, set]): Arguments) -> C
         FUTEX_WAKE | FUTEX_WAKE_BITSET => {
             Ok(sched::wake(process::key(VirtAddr(at)), value.min(i32::MAX as u64) as u32).into())
         }
-        _ => Err(missing::refuse_part(Part::Futex)),
+        _ => Err(missing::refuse_feature(MissingFeature::Futex)),
     }
 }
 

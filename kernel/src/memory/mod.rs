@@ -12,7 +12,7 @@ use crate::arch::loader::Loader;
 use crate::arch::{Core, MACHINE, Metal, Once, clock, helpers, registers, space};
 use crate::report;
 use core::sync::atomic::{AtomicU64, Ordering::*};
-use interleaf::frame::{BootError, NodeInitReport, PoolCounts, RecordInit};
+use interleaf::frame::{BootError, HugetlbCounts, NodeInitReport, RecordInit};
 use interleaf::machine::Cpu;
 use interleaf::space::{Spaces, Vm, VmOptions};
 use interleaf::units::{CpuId, NodeId, PageSize};
@@ -120,17 +120,17 @@ pub fn initialise(start: RecordInit) {
         let cpus = done.spent.helpers + 1;
         crate::println!("memory: node {node} initialised, {frames} frames in {us} us by {cpus} CPUs");
     };
-    let written = vm().memory().initialise(workers(), helpers, &|| false, &told);
+    let written = vm().memory().deferred().initialise(workers(), helpers, &|| false, &told);
     assert!(written.is_ok(), "the initialisation is never stopped");
 }
 
-/// Sets `pages` huge pages of 2 MiB aside for the reserved pool, as many as there are, and says how many.
+/// Sets `pages` huge pages of 2 MiB aside for the hugetlb pool, as many as there are, and says how many.
 pub fn set_huge_pool_aside(pages: u64) {
     if pages == 0 {
         return;
     }
-    let PoolCounts { total, .. } = vm().resize_huge_pool(PageSize::Huge, pages);
-    crate::println!("memory: {total} of {pages} huge pages are set aside for the reserved pool");
+    let HugetlbCounts { total, .. } = vm().resize_hugetlb(PageSize::Huge, pages);
+    crate::println!("memory: {total} of {pages} huge pages are set aside for the hugetlb pool");
 }
 
 /// MiB that the library manages.

@@ -30,7 +30,7 @@ const PATIENCE_NS: u64 = 20_000_000_000;
 const COME_NS: u64 = 5_000_000_000;
 /// Nanoseconds of a helper's chunk: some ticks.
 const CHUNK_NS: u64 = 7_000_000;
-/// Huge pages of the reserved pool.
+/// Huge pages of the hugetlb pool.
 const POOL_PAGES: u64 = 20;
 /// Rounds of each call.
 const ROUNDS: usize = 3;
@@ -164,7 +164,7 @@ fn a_job(contenders: &Contenders) -> bool {
     helped_us > 0 || !several || fail(format_args!("no helper came to an idle CPU"))
 }
 
-/// Populates, drops, unmaps and ends large ranges, and resizes the reserved pool.
+/// Populates, drops, unmaps and ends large ranges, and resizes the hugetlb pool.
 fn calls(contenders: &Contenders, options: &Options<'_>) -> bool {
     let bytes = BYTES.min(memory::mib() << 18).next_multiple_of(PageSize::Huge.bytes());
     let populate = |(space, at): &(SpaceHandle, VirtAddr)| {
@@ -183,7 +183,7 @@ fn calls(contenders: &Contenders, options: &Options<'_>) -> bool {
     let drop_contents =
         |(space, at): (SpaceHandle, VirtAddr)| space.advise(at, bytes, Advice::DontNeed).expect("mapped");
     let unmap = |(space, at): (SpaceHandle, VirtAddr)| space.unmap(at, bytes).expect("it is mapped");
-    let resize = |pages| _ = memory::vm().resize_huge_pool(PageSize::Huge, pages);
+    let resize = |pages| _ = memory::vm().resize_hugetlb(PageSize::Huge, pages);
     repeat(contenders, "populate", mapped, |mapped| populate(&mapped))
         && repeat(contenders, "MADV_DONTNEED", populated, drop_contents)
         && repeat(contenders, "munmap", populated, unmap)

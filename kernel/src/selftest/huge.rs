@@ -14,11 +14,11 @@ use interleaf_kernel::core::options::Options;
 
 const BYTES: u64 = HUGE_PAGES * PAGE_SIZE as u64;
 
-/// A part of a test, which runs in the space.
-type Part = fn(&Scene<'_>) -> bool;
+/// A part of the test, which runs in the space.
+type SubTest = fn(&Scene<'_>) -> bool;
 
 /// The parts, by what they do.
-const PARTS: &[(&str, Part)] = &[
+const SUBTESTS: &[(&str, SubTest)] = &[
     ("a store", |scene| scene.a_store_installs_one()),
     ("a load", |scene| scene.a_load_maps_the_huge_zero_page()),
     ("munmap of a part", |scene| scene.munmap_cuts_one()),
@@ -28,11 +28,11 @@ const PARTS: &[(&str, Part)] = &[
 
 /// What faults and calls do to one huge page.
 pub fn whole_and_cut(options: &Options<'_>) -> bool {
-    PARTS.iter().all(|&(name, part)| {
+    SUBTESTS.iter().all(|&(name, sub_test)| {
         let passed = with_space(options, |space| {
             let scene = Scene { space, wants: wants_huge(options), base: region(space, options, 3) };
             let passed = AtomicBool::new(false);
-            let body = || passed.store(spaces::in_space(space, || part(&scene)), SeqCst);
+            let body = || passed.store(spaces::in_space(space, || sub_test(&scene)), SeqCst);
             thread::run_all(&[&body], false);
             passed.load(SeqCst)
         });

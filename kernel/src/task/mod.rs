@@ -5,7 +5,7 @@
 //! | [`sched`] | the run queue; sleeping and waking by address |
 //! | [`process`] | the table of processes, their threads, how one ends |
 //! | [`family`] | children and orphans, wait4, processes that share a space |
-//! | [`birth`] | fork and vfork |
+//! | [`fork`] | fork and vfork |
 //! | [`resident`] | how much memory processes had at most |
 //! | [`khugepaged`] | the thread that collapses base pages into huge ones |
 //! | [`files`] | a process's open files |
@@ -15,9 +15,9 @@
 //! A thread's stack and the switch from one to another are the machine's: `arch::thread`.
 #![forbid(unsafe_code)]
 
-pub mod birth;
 pub mod family;
 pub mod files;
+pub mod fork;
 pub mod khugepaged;
 pub mod process;
 pub mod program;

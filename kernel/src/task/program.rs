@@ -177,7 +177,7 @@ pub fn frames_in_use() -> u64 {
     for _ in 0..2 {
         thread::run_all(&everywhere[..MACHINE.nr_cpus() as usize], true);
     }
-    let kept = tables::taken_since_boot() + vm.memory().zero_table_frames();
+    let kept = tables::taken_since_boot() + vm.memory().zero_pages().table_frames();
     vm.memory().stats().allocated() - kept
 }
 

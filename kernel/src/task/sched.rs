@@ -26,7 +26,7 @@
 //! [`MAX_THREADS`] numbers: behind the library's last lock, because the library wakes sleepers while it holds
 //! its own.
 
-use super::birth::NoBirth;
+use super::fork::ForkError;
 use crate::arch::apic::{self, Vector};
 use crate::arch::cpu::{InterruptsOff, PreemptOff};
 use crate::arch::percpu;
@@ -282,14 +282,14 @@ fn make_ready(thread: &Thread) {
 }
 
 /// Allocates a thread and maps its stack. `None` where there is no thread or no memory.
-pub fn alloc_thread() -> Result<&'static Thread, NoBirth> {
+pub fn alloc_thread() -> Result<&'static Thread, ForkError> {
     // Acquire: pairs with each store of FREE.
     let free = |thread: &&Thread| thread.state.compare_exchange(FREE, BLOCKING, AcqRel, Relaxed).is_ok();
-    let thread = Thread::all()[thread::BOOT_THREAD + 1..].iter().find(free).ok_or(NoBirth::TooMany)?;
+    let thread = Thread::all()[thread::BOOT_THREAD + 1..].iter().find(free).ok_or(ForkError::TooMany)?;
     thread.ended.store(0, Relaxed);
     if tables::map_stack(thread.index()).is_none() {
         thread.state.store(FREE, Release);
-        return Err(NoBirth::NoMemory);
+        return Err(ForkError::NoMemory);
     }
     Ok(thread)
 }

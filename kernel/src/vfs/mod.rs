@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/proc/vmstat` | all counters of the library, by Linux's names where Linux has them |
 //! | `/proc/meminfo` | memory, free memory, huge pages, tables |
-//! | `/proc/self/status` | this process: its memory now and at its most, whether it refuses huge pages |
+//! | `/proc/self/status` | this process: its memory now and at its most, whether huge pages are disabled |
 //! | `/proc/self/smaps_rollup` | this process: its memory now, and how much of it is huge pages |
 //! | `/sys/kernel/mm/transparent_hugepage/enabled` | the policy, in brackets |
 //! | `/sys/kernel/mm/transparent_hugepage/use_zero_page` | whether loads map the huge zero page |

@@ -4,11 +4,11 @@ use crate::arch::percpu;
 use crate::memory::vm;
 use crate::task::{khugepaged, process};
 use core::fmt::{Result, Write};
-use interleaf::frame::PoolCounts;
+use interleaf::frame::HugetlbCounts;
 use interleaf::space::Counter;
 use interleaf::table::Resident;
 use interleaf::units::{PAGE_SIZE, PageSize};
-use interleaf::vma::{HugePolicy, HugeRefusal, ZeroPagePolicy};
+use interleaf::vma::{HugePolicy, ThpDisable, ZeroPagePolicy};
 
 const PAGE_KIB: u64 = PAGE_SIZE as u64 / 1024;
 const HUGE_KIB: u64 = PageSize::Huge.bytes() / 1024;
@@ -65,13 +65,13 @@ pub fn meminfo(to: &mut Window<'_>) -> Result {
     kib(to, "MemFree:   ", free_pages() * PAGE_KIB)?;
     kib(to, "PageTables:", tables * PAGE_KIB)?;
     kib(to, "AnonHugePages:", totals.get(Counter::NrAnonTransparentHugepages) * HUGE_KIB)?;
-    let PoolCounts { total, free, reserved, surplus, .. } = vm().memory().huge_pool(PageSize::Huge);
+    let HugetlbCounts { total, free, reserved, surplus, .. } = vm().memory().hugetlb().counts(PageSize::Huge);
     for (name, count) in [("Total:", total), ("Free: ", free), ("Rsvd: ", reserved), ("Surp: ", surplus)] {
         writeln!(to, "HugePages_{name} {count:7}")?;
     }
     kib(to, "Hugepagesize:  ", HUGE_KIB)?;
-    let all =
-        [PageSize::Huge, PageSize::Giant].map(|size| vm().memory().huge_pool(size).total * size.bytes());
+    let all = [PageSize::Huge, PageSize::Giant]
+        .map(|size| vm().memory().hugetlb().counts(size).total * size.bytes());
     kib(to, "Hugetlb:       ", all.iter().sum::<u64>() / 1024)
 }
 
@@ -81,9 +81,9 @@ pub fn status(to: &mut Window<'_>) -> Result {
     writeln!(to, "Pid:\t{}\nPPid:\t{}", process.number(), process.parent())?;
     kib(to, "VmHWM:\t", process.peak_pages() * PAGE_KIB)?;
     kib(to, "VmRSS:\t", resident.pages() * PAGE_KIB)?;
-    let refusal =
-        percpu::thread().with_space(|space| space.expect("a program's thread has a space").huge_refusal());
-    writeln!(to, "THP_enabled:\t{}", u8::from(refusal != HugeRefusal::All))
+    let thp_disable =
+        percpu::thread().with_space(|space| space.expect("a program's thread has a space").thp_disable());
+    writeln!(to, "THP_enabled:\t{}", u8::from(thp_disable != ThpDisable::Completely))
 }
 
 pub fn smaps_rollup(to: &mut Window<'_>) -> Result {

@@ -76,7 +76,7 @@ impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
     fn fault(&self, addr: VirtAddr, access: Access) -> Result<(), Signal> {
         self.space.fault(Fault { addr, access }).map(drop).map_err(|error| {
             self.why.set(Some(error));
-            if matches!(error, FaultError::NoMemory | FaultError::PoolEmpty | FaultError::Beyond) {
+            if matches!(error, FaultError::NoMemory | FaultError::HugetlbEmpty | FaultError::Beyond) {
                 Signal::Bus
             } else {
                 Signal::Segv
@@ -186,7 +186,7 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             kind = head().map(|state| state.kind()).filter(|kind| *kind == Kind::User);
         }
         let sound = match kind {
-            Some(Kind::User | Kind::File) => true,
+            Some(Kind::User | Kind::Object) => true,
             Some(Kind::Zero) => access != Access::Write,
             _ => false,
         };

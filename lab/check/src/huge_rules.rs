@@ -3,16 +3,16 @@
 //! The model follows either. Both are compared with the model that has their own rules, so a difference that
 //! has no name here is found; `docs/design/linux-semantics.md` says of each name why the library differs.
 
-use interleaf::vma::{HugePolicy, HugeSizes};
+use interleaf::vma::{HugePolicy, MthpPolicies};
 
 /// What the processes of an experiment may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugeSetting {
-    /// Which mappings get huge pages. With [`HugePolicy::Never`] and no sizes between the process
+    /// Which mappings get huge pages. With [`HugePolicy::Never`] and no mTHP sizes the process
     /// has refused them (`PR_SET_THP_DISABLE`), and no advice overrules that.
     pub policy: HugePolicy,
-    /// Which sizes between a base page and a huge page are used.
-    pub sizes: HugeSizes,
+    /// Which mTHP sizes are used.
+    pub sizes: MthpPolicies,
     /// Where Linux and the library differ.
     pub rules: HugeRules,
 }
@@ -21,18 +21,18 @@ impl HugeSetting {
     /// Linux, with this policy.
     #[must_use]
     pub const fn linux(policy: HugePolicy) -> Self {
-        Self { policy, sizes: HugeSizes::NEVER, rules: HugeRules::LINUX }
+        Self { policy, sizes: MthpPolicies::NEVER, rules: HugeRules::LINUX }
     }
 
     /// The library, with this policy.
     #[must_use]
     pub const fn library(policy: HugePolicy) -> Self {
-        Self { policy, sizes: HugeSizes::NEVER, rules: HugeRules::LIBRARY }
+        Self { policy, sizes: MthpPolicies::NEVER, rules: HugeRules::LIBRARY }
     }
 
-    /// The same, with these sizes between.
+    /// The same, with these mTHP sizes.
     #[must_use]
-    pub const fn with_sizes(self, sizes: HugeSizes) -> Self {
+    pub const fn with_sizes(self, sizes: MthpPolicies) -> Self {
         Self { sizes, ..self }
     }
 

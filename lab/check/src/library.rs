@@ -11,7 +11,7 @@ use interleaf::machine::{Entry, Format, Machine};
 use interleaf::space::{AddressSpace, Layout, MapRequest, ObjectHandle, Path, Place, Sharing, Vm, VmOptions};
 use interleaf::table::walk;
 use interleaf::units::{CpuId, Level, VirtAddr, Vpn, VpnRange};
-use interleaf::vma::{Areas, HugeRefusal, VmaAttributes, VmaFlags};
+use interleaf::vma::{Areas, ThpDisable, VmaAttributes, VmaFlags};
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::{Flavour, MachineConfig, SoftMachine, boot_map};
 
@@ -38,14 +38,14 @@ impl<F: Format> Library<F> {
     pub(super) fn system(&self) -> Vm<'_, SoftMachine<Host, F>> {
         let memory = boot_map(&self.machine).claim(&self.machine).expect("no other system has it");
         let huge = self.setting.huge;
-        let options = VmOptions { huge_pages: huge.policy, huge_sizes: huge.sizes, ..VmOptions::default() };
+        let options = VmOptions { huge_pages: huge.policy, mthp: huge.sizes, ..VmOptions::default() };
         Vm::start(memory, options).expect("the machine has memory")
     }
 
-    /// Without huge pages in the setting, a process has refused them.
-    pub(super) fn refuse_huge_pages(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>) {
+    /// Without huge pages in the setting, a process has disabled them.
+    pub(super) fn set_thp_disable(&self, space: &AddressSpace<'_, SoftMachine<Host, F>>) {
         if self.setting.huge.is_never() {
-            space.refuse_huge_pages(HugeRefusal::All);
+            space.set_thp_disable(ThpDisable::Completely);
         }
     }
 }
@@ -87,7 +87,7 @@ impl<F: Format> System for Library<F> {
     }
 
     fn run(&mut self, calls: &[Call]) -> Outcome {
-        self.machine.reclaim_memory();
+        self.machine.unclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
         let vm = self.system();
         let before = vm.memory().check().expect("frames add up at the start").allocated;
@@ -95,7 +95,7 @@ impl<F: Format> System for Library<F> {
             let space = AddressSpace::new(&vm, layout_of(&self.setting), self.path)
                 .expect("there is memory for a space");
             fill(&self.setting, &space);
-            self.refuse_huge_pages(&space);
+            self.set_thp_disable(&space);
             let file = ObjectHandle::new(&vm, FILE_PAGES * PAGE).expect("there is memory for an object");
             let _running = space.activate(None);
             let driver = Driver { machine: &self.machine, space: &space };

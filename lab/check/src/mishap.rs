@@ -124,7 +124,7 @@ impl<F: Format> Mishaps<F> {
         attempt: Attempt<'_>,
         looked_at: Range<u64>,
     ) -> MishapCounts {
-        self.machine.reclaim_memory();
+        self.machine.unclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
         let vm = self.system();
         let mut counts = MishapCounts::default();
@@ -220,7 +220,7 @@ impl<F: Format> Mishaps<F> {
     /// # Panics
     /// Where something differs from what must hold.
     pub fn inject_into_new_space(&mut self) -> u64 {
-        self.machine.reclaim_memory();
+        self.machine.unclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
         let vm = self.system();
         let allocated = vm.memory().check().expect("frames add up").allocated;

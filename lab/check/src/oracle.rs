@@ -14,7 +14,7 @@ use super::huge::host as huge_host;
 use super::huge_rules::HugeSetting;
 use super::oracle_host::{self as host, HostLine};
 use super::setting::{MANY_PAGES, Setting};
-use interleaf::vma::{HugePolicy, HugeSizes};
+use interleaf::vma::{HugePolicy, MthpPolicies};
 use interleaf_lab::os::child::{Child, MAX_STEPS, MOST_PROCESSES, Step};
 use interleaf_lab::os::{pagemap, touch};
 use std::collections::HashSet;
@@ -64,7 +64,7 @@ impl Oracle {
     ///
     /// # Errors
     /// As [`Oracle::open`]; and what the host has set otherwise than the model says.
-    pub fn with_huge_pages(policy: HugePolicy, sizes: HugeSizes) -> Result<Self> {
+    pub fn with_huge_pages(policy: HugePolicy, sizes: MthpPolicies) -> Result<Self> {
         huge_host::fit(policy, sizes)?;
         Self::prepared(Setting::default().start_brk, HugeSetting::linux(policy).with_sizes(sizes))
     }

@@ -81,7 +81,7 @@ impl<F: Format> Library<F> {
     /// # Panics
     /// Where something does not add up.
     pub fn remote(&mut self, steps: &[RemoteStep]) -> Vec<RemoteAnswer> {
-        self.machine.reclaim_memory();
+        self.machine.unclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
         let vm = Vm::new(&self.machine, boot_map(&self.machine)).expect("the machine has memory");
         let space = AddressSpace::new(&vm, layout_of(&self.setting), self.path).expect("there is memory");

@@ -181,7 +181,7 @@ fn scenario<F: Format>(schedule: &Schedule, pair: [Action; 2]) {
     vm.trim();
     let after = vm.memory().check().expect("frames add up at the end").allocated;
     // The table of zeros stays.
-    let kept = vm.memory().zero_table_frames();
+    let kept = vm.memory().zero_pages().table_frames();
     assert_eq!(after, before + kept, "frames allocated before and after");
 }
 

@@ -4,7 +4,7 @@
 #[path = "reserved_pool/sequences.rs"]
 mod sequences;
 
-use interleaf::frame::PoolCounts;
+use interleaf::frame::HugetlbCounts;
 use interleaf::space::{AddressSpace, Fault, FaultError, Layout, Path, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PageSize, VirtAddr};
@@ -102,7 +102,7 @@ fn in_library(steps: &[Do], path: Path) -> Vec<Answer> {
     let _cpu = machine.enter(CpuId(0));
     let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
     let first = AddressSpace::new(&vm, Layout::linux::<X86_64>(), path).expect("a root table");
-    assert_eq!(vm.resize_huge_pool(PageSize::Huge, POOL).free, POOL);
+    assert_eq!(vm.resize_hugetlb(PageSize::Huge, POOL).free, POOL);
     let mut spaces = [Some(first), None, None];
     let mut answers = Vec::new();
     for one in steps {
@@ -119,12 +119,13 @@ fn in_library(steps: &[Do], path: Path) -> Vec<Answer> {
                 0
             }
             Do::Resize(pages) => {
-                vm.resize_huge_pool(PageSize::Huge, pages);
+                vm.resize_hugetlb(PageSize::Huge, pages);
                 0
             }
         };
         vm.memory().check().expect("all frames and the pool add up");
-        let PoolCounts { total, free, reserved, surplus, .. } = vm.memory().huge_pool(PageSize::Huge);
+        let HugetlbCounts { total, free, reserved, surplus, .. } =
+            vm.memory().hugetlb().counts(PageSize::Huge);
         answers.push((answer, [total, free, reserved, surplus]));
     }
     answers
@@ -140,8 +141,8 @@ fn access(
     loop {
         match space.fault(fault) {
             Ok(_) => return Ok(()),
-            Err(FaultError::PoolEmpty)
-                if space.take_back_pool_page(fault.addr, known).expect("all spaces are known") => {}
+            Err(FaultError::HugetlbEmpty)
+                if space.unmap_hugetlb_sharers(fault.addr, known).expect("all spaces are known") => {}
             Err(error) => return Err(error),
         }
     }

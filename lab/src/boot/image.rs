@@ -26,7 +26,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("map_touch_unmap", "Map, touch and unmap a page over and over: the kernel counts the interrupts"),
     ("pair", "Two CPUs fault in the halves of one mapping, in turns: what the plugin watches"),
     ("policy", "mbind answers as Linux does: modes, flags, holes and the order of checks"),
-    ("pool", "Huge pages of the reserved pool: set aside, shared by a fork, a bus error without; counted"),
+    ("pool", "Huge pages of the hugetlb pool: set aside, shared by a fork, a bus error without; counted"),
     ("protect", "What is not allowed ends in SIGSEGV at its address; what is allowed again works"),
     (
         "signals",

@@ -9,7 +9,7 @@ use crate::os::host_info::HostInfo;
 use crate::show::Output;
 use indicatif::{ProgressBar, ProgressStyle};
 use interleaf::space::Path;
-use interleaf::vma::HugeSizes;
+use interleaf::vma::MthpPolicies;
 use std::time::{Duration, Instant};
 
 /// The arguments of `interleaf fault`.
@@ -23,9 +23,9 @@ pub struct Args {
     /// When memory gets huge pages
     #[arg(long, value_enum, default_value_t = Huge::Never)]
     huge: Huge,
-    /// When memory gets blocks of sizes between a base page and a huge page: 64K,1M=madvise, or all
+    /// When memory gets mTHP folios: 64K,1M=madvise, or all
     #[arg(long, value_name = "SIZES", value_parser = sizes_in)]
-    huge_sizes: Option<HugeSizes>,
+    huge_sizes: Option<MthpPolicies>,
     /// How many tasks; as many as CPUs, if nothing is said
     #[arg(long, value_name = "N")]
     threads: Option<usize>,

@@ -1,8 +1,8 @@
-//! `--huge`: when memory gets huge pages. `--huge-sizes`: when it gets blocks of sizes between.
+//! `--huge`: when memory gets huge pages. `--huge-sizes`: when it gets mTHP folios.
 
 use crate::measure::fault::report::huge_name;
 use crate::measure::fault::report::{SIZE_NAMES, size_policy_name};
-use interleaf::vma::{HugePolicy, HugeSizes, SizePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, MthpPolicy};
 
 /// When memory gets huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -31,21 +31,21 @@ impl Huge {
     }
 }
 
-/// Reads a list of sizes between a base page and a huge page, as `64K,1M=madvise`; without a policy a size is
+/// Reads a list of mTHP sizes, as `64K,1M=madvise`; without a policy a size is
 /// used always. `all` stands for each size.
 ///
 /// # Errors
 /// What is no size or no policy.
-pub fn sizes_in(text: &str) -> Result<HugeSizes, String> {
-    text.split(',').try_fold(HugeSizes::NEVER, |sizes, one| {
+pub fn sizes_in(text: &str) -> Result<MthpPolicies, String> {
+    text.split(',').try_fold(MthpPolicies::NEVER, |sizes, one| {
         let (size, policy) = one.split_once('=').unwrap_or((one, "always"));
-        let all = [SizePolicy::Never, SizePolicy::Madvise, SizePolicy::Always, SizePolicy::Inherit];
+        let all = [MthpPolicy::Never, MthpPolicy::Madvise, MthpPolicy::Always, MthpPolicy::Inherit];
         let policy = all.into_iter().find(|known| size_policy_name(*known) == policy);
         let policy = policy.ok_or_else(|| format!("{one}: never, madvise, always or inherit"))?;
         if size == "all" {
-            return Ok(HugeSizes::orders().fold(sizes, |sizes, order| sizes.with(order, policy)));
+            return Ok(MthpPolicies::orders().fold(sizes, |sizes, order| sizes.with(order, policy)));
         }
-        let mut known = HugeSizes::orders().zip(SIZE_NAMES);
+        let mut known = MthpPolicies::orders().zip(SIZE_NAMES);
         let order = known.find(|(_, name)| *name == size).map(|(order, _)| order);
         let order = order.ok_or_else(|| format!("{one}: all, or one of {}", SIZE_NAMES.join(", ")))?;
         Ok(sizes.with(order, policy))

@@ -10,7 +10,7 @@ use interleaf::frame::{BootMap, Init, Memory, Region, RegionKind};
 use interleaf::space::{Vm, VmOptions};
 use interleaf::table::format::X86;
 use interleaf::units::{CpuId, NodeId, Pfn, PfnRange};
-use interleaf::vma::{HugePolicy, HugeSizes};
+use interleaf::vma::{HugePolicy, MthpPolicies};
 use interleaf::work::WorkerPool;
 
 /// The timed machine with x86-64 tables of four levels.
@@ -47,16 +47,16 @@ pub fn vm(machine: &TimedMachine) -> Result<MeasuredVm<'_>, Failure> {
 
 /// As [`vm`], with huge pages as the policy says.
 pub fn vm_with(machine: &TimedMachine, policy: HugePolicy) -> Result<MeasuredVm<'_>, Failure> {
-    vm_with_sizes(machine, policy, HugeSizes::NEVER)
+    vm_with_sizes(machine, policy, MthpPolicies::NEVER)
 }
 
-/// As [`vm_with`], and with blocks of these sizes between a base page and a huge page.
+/// As [`vm_with`], and with mTHP folios.
 pub fn vm_with_sizes(
     machine: &TimedMachine,
     policy: HugePolicy,
-    sizes: HugeSizes,
+    sizes: MthpPolicies,
 ) -> Result<MeasuredVm<'_>, Failure> {
-    let options = VmOptions { huge_pages: policy, huge_sizes: sizes, ..VmOptions::default() };
+    let options = VmOptions { huge_pages: policy, mthp: sizes, ..VmOptions::default() };
     let memory = boot_map(machine)?.claim(machine).map_err(Failure::of)?;
     Ok(MeasuredVm(Vm::start(memory, options).map_err(Failure::of)?))
 }

@@ -1,7 +1,7 @@
 //! What is done for a call: the library's own, the nearest that it has, or nothing.
 
-use super::refusals::granted_refusal;
 use super::step::{Act, STAND_IN, Way, round_up, stand_in_flags};
+use super::thp_disable::granted_thp_disable;
 use super::unbuilt::GUARD_INSTALL;
 use crate::trace::{Call, Sys};
 use interleaf::space::{MapRequest, Place, Sharing};
@@ -61,8 +61,8 @@ pub fn act(call: &Call, result: i64) -> (Act, Way) {
         Sys::Mremap if !failed => {
             (Act::Mremap { addr, old_len: len, new_len: third, flags: fourth, to: fifth }, Way::Imposed)
         }
-        Sys::Prctl if !failed => match granted_refusal(call) {
-            Some(refusal) => (Act::RefuseHugePages(refusal), Way::Carried),
+        Sys::Prctl if !failed => match granted_thp_disable(call) {
+            Some(thp_disable) => (Act::SetThpDisable(thp_disable), Way::Carried),
             None => (Act::Nothing, Way::Imposed),
         },
         sys if !failed && is_unbuilt(sys) => (Act::Nothing, Way::Imposed),

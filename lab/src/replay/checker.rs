@@ -4,7 +4,7 @@ use super::difference::DifferenceKind as Kind;
 use super::final_map::{self, Gap};
 use super::fork_windows::ForkWindows;
 use super::huge_setting::HugeSetting;
-use super::judge::{self, Met};
+use super::judge::{self, AccessOutcome};
 use super::life::{End, Life};
 use super::moves::Moves;
 use super::page_set::PageSet;
@@ -47,7 +47,7 @@ pub struct Checker<'a> {
     /// Those of them of which shared memory lost its pages since this was last asked.
     pub(super) removed: Vec<Range<u64>>,
     pub(super) huge: HugeSetting,
-    /// Pages that came with a huge page, or a block of a size between, of which another page faulted.
+    /// Pages that came with a huge page, or an mTHP folio, of which another page faulted.
     pub(super) brought: PageSet,
     /// Regions that Linux may have mapped by huge pages.
     pub(super) regions: Regions,
@@ -189,7 +189,7 @@ impl<'a> Checker<'a> {
         self.verdict.performed += 1;
         self.verdict.faulted += u64::from(raised > 0);
         self.note_filled(page, before.map(|(frame, _)| frame), player, filled);
-        let with_it = self.note_block(page, beside, player, filled);
+        let with_it = self.note_folio(page, beside, player, filled);
         self.note_touched(page, is_present, player);
         if before.is_none() || is_zero {
             self.note_resident(page, with_it, player);
@@ -207,9 +207,10 @@ impl<'a> Checker<'a> {
                     .map(|vma| vma.range.start.addr().0..vma.range.end.addr().0),
             );
         }
-        let met = Met { is_present, is_zero, raised, is_huge: huge_before.is_some() || is_brought };
+        let outcome =
+            AccessOutcome { is_present, is_zero, raised, is_huge: huge_before.is_some() || is_brought };
         let difference = match (done, self.signalled.contains_key(&at)) {
-            (Ok(()), false) => self.judge_fault(at, &fault, met, player),
+            (Ok(()), false) => self.judge_fault(at, &fault, outcome, player),
             (Err(_), true) => None,
             (Err(_), false) => Some(self.judge_refused(at, &fault)),
             (Ok(()), true) if judge::is_stand_in(player, addr) => Some(Kind::FileFault),
@@ -274,7 +275,7 @@ impl<'a> Checker<'a> {
                 None => filled.push(Filled::Zeroed(after)),
                 Some(first) => {
                     // Once for all pages that a call makes present.
-                    let block = Filled::ZeroedBlock(Pfn(after.0 - (page.0 - first.0)));
+                    let block = Filled::ZeroedFolio(Pfn(after.0 - (page.0 - first.0)));
                     if filled.last() != Some(&block) {
                         filled.push(block);
                     }

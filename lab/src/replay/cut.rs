@@ -3,12 +3,12 @@
 //! Every event of a trace is in one life, or counted in [`LeftOut`].
 
 use super::life::{End, Family, LeftOut, Life, Then, Turn};
-use super::refusals::Refusals;
 use super::setup;
 use super::signals::{Signalled, signalled};
 use super::step::{Steps, Told};
+use super::thp_disable::ThpDisableOfSpaces;
 use crate::trace::{Access, Call, Event, Header, Image, Kind, Mode, Started, Sys};
-use interleaf::vma::HugeRefusal;
+use interleaf::vma::ThpDisable;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ struct Cutter {
     forked: HashMap<u32, bool>,
     /// Sizes of System V segments by their numbers, bytes.
     segments: HashMap<i64, u64>,
-    /// Refusals of huge pages.
-    refusals: Refusals,
+    /// Which spaces have huge pages disabled.
+    thp_disable: ThpDisableOfSpaces,
     /// Processes under a limit that they or their ancestors set: a fork copies it, an exec keeps it.
     limited: HashSet<u32>,
     left_out: LeftOut,
@@ -67,7 +67,7 @@ impl Cutter {
     /// Begins a life that exec made.
     fn begin(&mut self, pid: u32, start: Arc<Image>) -> At {
         self.families.push(Vec::new());
-        let life = Life { refusal: self.refusals.of(pid), ..Life::new(pid, None, start) };
+        let life = Life { thp_disable: self.thp_disable.of(pid), ..Life::new(pid, None, start) };
         self.add(self.families.len() - 1, life, 0)
     }
 
@@ -87,7 +87,7 @@ impl Cutter {
 
     fn take(&mut self, number: usize, event: Event) {
         self.note_segment(&event);
-        self.refusals.follow(&event);
+        self.thp_disable.follow(&event);
         self.note_limit(&event);
         if let Kind::Exec(Started { image }) = &event.kind {
             let image = image.clone();
@@ -244,8 +244,8 @@ impl Cutter {
 impl Life {
     fn new(pid: u32, forked_from: Option<u32>, start: Arc<Image>) -> Life {
         let (events, segments) = (Vec::new(), HashMap::new());
-        let (refusal, limited_from) = (HugeRefusal::None, None);
-        Life { pid, forked_from, start, refusal, events, segments, limited_from, end: End::Unseen }
+        let (thp_disable, limited_from) = (ThpDisable::None, None);
+        Life { pid, forked_from, start, thp_disable, events, segments, limited_from, end: End::Unseen }
     }
 }
 

@@ -63,7 +63,7 @@ kinds! {
         imposed",
     ImposedPage true "a page that Linux fills, keeps or refuses as a call asked that is not built",
     SharedCollapse true "a collapse of shared memory, which Linux makes huge and the library refuses",
-    HugeSupply true "a page of a huge page, or of a size between, here, a base page for Linux, whose \
+    HugeSupply true "a page of a huge page, or of an mTHP folio, here, a base page for Linux, whose \
         setting is ours: its supply of free huge frames decided",
     TableFreed true "a page of a region whose table MADV_DONTNEED emptied: Linux frees the table, and may \
         map a huge page there again; the library keeps it",

@@ -6,7 +6,7 @@ use super::resident::ResidentLife;
 use crate::show::table::grouped;
 use interleaf::space::{Counter, Totals};
 use interleaf::units::Order;
-use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, SharedHugePolicy};
 
 /// What is told of huge pages.
 const HUGE_COUNTERS: &[Counter] =
@@ -21,7 +21,7 @@ pub(super) fn policy_name(policy: HugePolicy) -> &'static str {
     }
 }
 
-/// The sizes between that a setting uses, each with its policy, and the policy of shared memory.
+/// The mTHP sizes that a setting uses, each with its policy, and the policy of shared memory.
 pub(super) fn others(huge: HugeSetting) -> (Vec<String>, &'static str) {
     let of_size = |order: Order| match huge.sizes().policy(order).resolve(huge.policy) {
         HugePolicy::Never => None,
@@ -32,7 +32,7 @@ pub(super) fn others(huge: HugeSetting) -> (Vec<String>, &'static str) {
         SharedHugePolicy::Advise => "advise",
         SharedHugePolicy::Always => "always",
     };
-    (HugeSizes::orders().filter_map(of_size).collect(), shared)
+    (MthpPolicies::orders().filter_map(of_size).collect(), shared)
 }
 
 impl Report {
@@ -56,7 +56,7 @@ impl Report {
         let whose = if self.huge_is_recorded { "as recorded" } else { "not as recorded" };
         let mut text = format!("replayed with huge pages {}, {whose}\n", self.huge_policy);
         if !self.huge_sizes.is_empty() {
-            text += &format!("  sizes between: {}\n", self.huge_sizes.join(", "));
+            text += &format!("  mTHP sizes: {}\n", self.huge_sizes.join(", "));
         }
         if self.huge_shared != "never" {
             text += &format!("  of shared memory: {}, as recorded\n", self.huge_shared);

@@ -4,7 +4,7 @@ use super::life::Family;
 use super::step::Act;
 use crate::trace::Header;
 use interleaf::units::{Order, PAGE_SIZE};
-use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy, SizePolicy, ZeroPagePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, MthpPolicy, SharedHugePolicy, ZeroPagePolicy};
 use interleaf_linux_abi::advice;
 
 /// When memory gets huge pages.
@@ -16,8 +16,8 @@ pub struct HugeSetting {
     pub policy: HugePolicy,
     /// The recorded machine's policy for all sizes, which sizes inherit.
     of_all: HugePolicy,
-    /// What the recorded machine says of sizes between a base page and a huge page.
-    said_sizes: HugeSizes,
+    /// What the recorded machine says of mTHP sizes.
+    said_sizes: MthpPolicies,
     /// When shared memory without a file gets huge pages, on the recorded machine and in the replay.
     pub shared: SharedHugePolicy,
     /// What loads of untouched memory find.
@@ -30,11 +30,11 @@ impl HugeSetting {
         let text = |name: &str| settings(header).find(|(file, _)| *file == name).map(|(_, text)| text);
         let of_all = text("enabled").and_then(policy_in).unwrap_or_default();
         let recorded = text("hugepages-2048kB/enabled").and_then(policy_in).unwrap_or(of_all);
-        let said = |sizes: HugeSizes, (file, text)| match (size_in(file), size_policy_in(text)) {
+        let said = |sizes: MthpPolicies, (file, text)| match (size_in(file), size_policy_in(text)) {
             (Some(order), Some(policy)) => sizes.with(order, policy),
             _ => sizes,
         };
-        let said_sizes = settings(header).fold(HugeSizes::NEVER, said);
+        let said_sizes = settings(header).fold(MthpPolicies::NEVER, said);
         let shared = text("shmem_enabled").and_then(shared_policy_in).unwrap_or_default();
         let zero = match text("use_zero_page").map(str::trim) {
             Some("0") => ZeroPagePolicy::None,
@@ -43,18 +43,18 @@ impl HugeSetting {
         Self { recorded, policy: recorded, of_all, said_sizes, shared, zero }
     }
 
-    /// The same with another policy of huge pages, which the sizes between inherit that inherit one.
+    /// The same with another policy of huge pages, which the mTHP sizes inherit that inherit one.
     pub(super) fn with_policy(self, policy: HugePolicy) -> Self {
         Self { policy, ..self }
     }
 
-    /// The sizes between a base page and a huge page that the replay uses; none inherits.
-    pub fn sizes(&self) -> HugeSizes {
+    /// The mTHP sizes that the replay uses; none inherits.
+    pub fn sizes(&self) -> MthpPolicies {
         if self.is_recorded() { self.recorded_sizes() } else { resolved(self.said_sizes, self.policy) }
     }
 
     /// Those that the recorded machine used.
-    pub(super) fn recorded_sizes(&self) -> HugeSizes {
+    pub(super) fn recorded_sizes(&self) -> MthpPolicies {
         resolved(self.said_sizes, self.of_all)
     }
 
@@ -74,7 +74,7 @@ impl HugeSetting {
             SharedHugePolicy::Advise => HugePolicy::Madvise,
             SharedHugePolicy::Always => HugePolicy::Always,
         };
-        let of_sizes = HugeSizes::orders().map(|order| self.sizes().policy(order).resolve(self.policy));
+        let of_sizes = MthpPolicies::orders().map(|order| self.sizes().policy(order).resolve(self.policy));
         of_sizes.chain([self.policy, of_shared]).any(|policy| match policy {
             HugePolicy::Never => false,
             HugePolicy::Madvise => is_advised(),
@@ -102,26 +102,26 @@ pub(super) fn settings_without_policy(header: &Header) -> Vec<String> {
             _ if of_size && (size_in(file).is_some() || file == "hugepages-2048kB/enabled") => {
                 size_policy_in(text).is_none()
             }
-            _ => of_size && size_policy_in(text) != Some(SizePolicy::Never),
+            _ => of_size && size_policy_in(text) != Some(MthpPolicy::Never),
         }
     };
     settings(header).filter(is_without).map(|(file, text)| format!("{file} is {text}")).collect()
 }
 
-/// The order of the size between a base page and a huge page that a file is about.
+/// The order of the mTHP size that a file is about.
 fn size_in(file: &str) -> Option<Order> {
     let kib: u64 = file.strip_prefix("hugepages-")?.strip_suffix("kB/enabled")?.parse().ok()?;
-    HugeSizes::orders().find(|order| order.frames() * PAGE_SIZE as u64 == kib << 10)
+    MthpPolicies::orders().find(|order| order.frames() * PAGE_SIZE as u64 == kib << 10)
 }
 
 /// The same sizes, where those that inherit have this policy.
-fn resolved(sizes: HugeSizes, inherited: HugePolicy) -> HugeSizes {
+fn resolved(sizes: MthpPolicies, inherited: HugePolicy) -> MthpPolicies {
     let policy = |order| match sizes.policy(order).resolve(inherited) {
-        HugePolicy::Never => SizePolicy::Never,
-        HugePolicy::Madvise => SizePolicy::Madvise,
-        HugePolicy::Always => SizePolicy::Always,
+        HugePolicy::Never => MthpPolicy::Never,
+        HugePolicy::Madvise => MthpPolicy::Madvise,
+        HugePolicy::Always => MthpPolicy::Always,
     };
-    HugeSizes::orders().fold(HugeSizes::NEVER, |all, order| all.with(order, policy(order)))
+    MthpPolicies::orders().fold(MthpPolicies::NEVER, |all, order| all.with(order, policy(order)))
 }
 
 /// The word in brackets.
@@ -140,12 +140,12 @@ fn shared_policy_in(text: &str) -> Option<SharedHugePolicy> {
 }
 
 /// The policy in brackets for one size.
-fn size_policy_in(text: &str) -> Option<SizePolicy> {
+fn size_policy_in(text: &str) -> Option<MthpPolicy> {
     match chosen(text)? {
-        "never" => Some(SizePolicy::Never),
-        "madvise" => Some(SizePolicy::Madvise),
-        "always" => Some(SizePolicy::Always),
-        "inherit" => Some(SizePolicy::Inherit),
+        "never" => Some(MthpPolicy::Never),
+        "madvise" => Some(MthpPolicy::Madvise),
+        "always" => Some(MthpPolicy::Always),
+        "inherit" => Some(MthpPolicy::Inherit),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use super::player::Player;
 use super::step::{Act, Bar, CallStep, STAND_IN, Tried, pages};
 use crate::trace::{Access as FaultAccess, Call, Cause, Event, Fault, Kind as EventKind, Mode, Sys};
 use interleaf::units::{Access, Order, VirtAddr};
-use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags, order_to_try, orders_to_try};
+use interleaf::vma::{ThpDisable, VmaAttributes, VmaFlags, order_to_try, orders_to_try};
 use interleaf_linux_abi::Errno;
 
 /// A fault by another thread so shortly before has the same cause: both touched the page while it was absent.
@@ -15,16 +15,16 @@ const SAME_MOMENT_NS: u64 = 20_000_000;
 /// ENOMEM, as a call returns it.
 const ENOMEM: i64 = Errno::ENOMEM.as_return_value();
 
-/// What the processor met here.
+/// What an access found here, and what it took.
 #[derive(Clone, Copy, Debug)]
-pub struct Met {
+pub struct AccessOutcome {
     /// Whether the page had an entry before the access.
     pub is_present: bool,
     /// Whether that was of the zero page.
     pub is_zero: bool,
     /// Faults that the access took.
     pub raised: u64,
-    /// Whether a huge page, or a block of a size between, held it before the access.
+    /// Whether a huge page, or an mTHP folio, held it before the access.
     pub is_huge: bool,
 }
 
@@ -39,11 +39,11 @@ impl Checker<'_> {
         &self,
         at: usize,
         fault: &Fault,
-        met: Met,
+        outcome: AccessOutcome,
         player: &Player<'_, '_>,
     ) -> Option<Kind> {
         let addr = VirtAddr(fault.address);
-        let cause = match (met.raised, met.is_present) {
+        let cause = match (outcome.raised, outcome.is_present) {
             (0, _) => None,
             (_, true) => Some(Cause::Protection),
             (_, false) => Some(Cause::Absent),
@@ -60,7 +60,7 @@ impl Checker<'_> {
         let vma = vma_at(player, addr);
         let is_file = vma.is_some_and(|vma| vma.flags.contains(STAND_IN));
         let is_copy_of_zero = self.life.forked_from.is_some()
-            && met.is_zero
+            && outcome.is_zero
             && last.is_none()
             && vma.is_some_and(|vma| vma.anon.is_none());
         Some(match cause {
@@ -68,10 +68,10 @@ impl Checker<'_> {
             _ if is_absent && at_exec => Kind::ExecPresent,
             _ if is_file => Kind::FileFault,
             _ if self.during_forks.contains(&addr.vpn()) => Kind::DuringFork,
-            _ if self.is_left_by_refused_fork(at, fault, met, vma) => Kind::RefusedFork,
+            _ if self.is_left_by_refused_fork(at, fault, outcome, vma) => Kind::RefusedFork,
             _ if is_copy_of_zero => Kind::ForkedZero,
-            _ if met.is_huge && self.huge.is_recorded() => Kind::HugeSupply,
-            _ if met.is_huge || self.could_be_huge(vma, addr) => Kind::HugeSetting,
+            _ if outcome.is_huge && self.huge.is_recorded() => Kind::HugeSupply,
+            _ if outcome.is_huge || self.could_be_huge(vma, addr) => Kind::HugeSetting,
             _ if self.regions.is_possible(addr) => Kind::HugeSetting,
             _ if is_absent && self.regions.is_emptied(addr) => Kind::TableFreed,
             _ if is_absent && self.regions.may_be_collapsed(addr) => Kind::CollapseRefused,
@@ -149,7 +149,7 @@ impl Checker<'_> {
         &self,
         at: usize,
         fault: &Fault,
-        met: Met,
+        outcome: AccessOutcome,
         vma: Option<VmaAttributes>,
     ) -> bool {
         const NOT_COPIED: VmaFlags = VmaFlags::DONT_FORK.union(VmaFlags::WIPE_ON_FORK);
@@ -160,18 +160,18 @@ impl Checker<'_> {
         let last_ns = self.last_fault.get(&page).map_or(0, |&(_, time_ns)| time_ns);
         let is_store = (fault.access, fault.cause) == (FaultAccess::Write, Cause::Protection);
         is_store
-            && met.is_present
-            && !met.is_zero
+            && outcome.is_present
+            && !outcome.is_zero
             && vma.is_some_and(is_copied)
             && self.forks.any_refused(last_ns, self.life.events[at].time_ns)
     }
 
     /// Whether the recorded machine may have had a huge page where this one, by another setting, has none.
     pub(super) fn could_be_huge(&self, vma: Option<VmaAttributes>, addr: VirtAddr) -> bool {
-        let (refusal, page) = (HugeRefusal::None, addr.vpn());
-        let wanted = |vma: VmaAttributes| order_to_try(self.huge.recorded, refusal, &vma, page);
+        let (thp_disable, page) = (ThpDisable::None, addr.vpn());
+        let wanted = |vma: VmaAttributes| order_to_try(self.huge.recorded, thp_disable, &vma, page);
         let sizes = self.huge.recorded_sizes();
-        let between = |vma| orders_to_try(sizes, self.huge.recorded, refusal, &vma, page);
+        let between = |vma| orders_to_try(sizes, self.huge.recorded, thp_disable, &vma, page);
         !self.huge.is_recorded()
             && vma.is_some_and(|vma| wanted(vma) == Order::HUGE || !between(vma).is_empty())
     }

@@ -13,7 +13,7 @@
 
 use super::step::Steps;
 use crate::trace::{Event, Image, Sys};
-use interleaf::vma::HugeRefusal;
+use interleaf::vma::ThpDisable;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub struct Life {
     pub forked_from: Option<u32>,
     /// The map at the exec, of this process or of the ancestor that forks lead to.
     pub start: Arc<Image>,
-    /// Which huge pages it refused when exec made it, as the process did before. A fork copies the refusal.
-    pub refusal: HugeRefusal,
+    /// The `PR_SET_THP_DISABLE` of the process when exec made the space. A fork copies it.
+    pub thp_disable: ThpDisable,
     /// What happened in it, in recorded order.
     pub events: Vec<Event>,
     /// Bytes of the System V segments that its calls of `shmat` mapped, by the index of the event.

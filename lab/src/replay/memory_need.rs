@@ -70,8 +70,8 @@ pub fn frames_at_once(family: &Family, setting: Setting) -> u64 {
 /// What a space has.
 #[derive(Clone, Debug, Default)]
 struct Space {
-    /// Its own part in the tree of forks.
-    part: usize,
+    /// Its own node in the tree of forks.
+    node: usize,
     /// Pages that have entries, its own and those that it shares.
     has: PageSet,
     mapped: Pieces,
@@ -83,7 +83,7 @@ struct Space {
 
 /// Frames that belong to a space alone, or to the two sides of a fork.
 #[derive(Debug)]
-struct Part {
+struct ForkNode {
     frames: PageSet,
     above: Option<usize>,
     of: Owner,
@@ -97,7 +97,7 @@ enum Owner {
 
 struct Need {
     spaces: Vec<Space>,
-    parts: Vec<Part>,
+    nodes: Vec<ForkNode>,
     /// Pages of shared memory that some space filled.
     shared: PageSet,
     shared_counted: u64,
@@ -111,18 +111,18 @@ impl Need {
     fn of(family: &Family, setting: Setting) -> Need {
         let mut spaces = vec![Space::default(); family.lives.len()];
         spaces[0] = Space::at_exec(&family.lives[0]);
-        let first = Part { frames: PageSet::default(), above: None, of: Owner::Space(0) };
-        let (parts, shared) = (vec![first], PageSet::default());
-        let mut need = Need { spaces, parts, shared, shared_counted: 0, alive: 1, setting, now: 0, most: 0 };
+        let first = ForkNode { frames: PageSet::default(), above: None, of: Owner::Space(0) };
+        let (nodes, shared) = (vec![first], PageSet::default());
+        let mut need = Need { spaces, nodes, shared, shared_counted: 0, alive: 1, setting, now: 0, most: 0 };
         need.count(0);
         need
     }
 
     /// Frames of a space alone, tables and records among them.
     fn of_space(&self, life: usize) -> u64 {
-        let Space { part, has, mapped, .. } = &self.spaces[life];
+        let Space { node, has, mapped, .. } = &self.spaces[life];
         let records = mapped.len().min(self.setting.max_mappings) / MAPPINGS_PER_FRAME;
-        self.parts[*part].frames.pages() + has.tables() * TABLES_FOR_ONE + records + SPACE_FRAMES
+        self.nodes[*node].frames.pages() + has.tables() * TABLES_FOR_ONE + records + SPACE_FRAMES
     }
 
     /// Counts a space, which may have changed.
@@ -135,8 +135,8 @@ impl Need {
     }
 
     fn touch(&mut self, life: usize, page: Vpn) {
-        let Space { part, has, mapped, .. } = &self.spaces[life];
-        if has.contains(page) && (self.parts[*part].frames.contains(page) || self.shared.contains(page)) {
+        let Space { node, has, mapped, .. } = &self.spaces[life];
+        if has.contains(page) && (self.nodes[*node].frames.contains(page) || self.shared.contains(page)) {
             return;
         }
         let table = page.0 / TABLE_PAGES * TABLE_PAGES;
@@ -156,19 +156,19 @@ impl Need {
             self.most = self.most.saturating_add(len);
             return;
         }
-        let Space { part, has, mapped, .. } = &mut self.spaces[life];
+        let Space { node, has, mapped, .. } = &mut self.spaces[life];
         has.add(pages.clone());
         match mapped.is_shared(pages.start) {
             true => self.shared.add(pages),
-            false => self.parts[*part].frames.add(pages),
+            false => self.nodes[*node].frames.add(pages),
         }
     }
 
     /// Pages lose their frames.
     fn drop_pages(&mut self, life: usize, pages: Range<u64>) {
-        let Space { part, has, .. } = &mut self.spaces[life];
+        let Space { node, has, .. } = &mut self.spaces[life];
         has.remove_pages(pages.clone());
-        self.parts[*part].frames.remove_pages(pages);
+        self.nodes[*node].frames.remove_pages(pages);
     }
 
     fn unmap(&mut self, life: usize, pages: Range<u64>) {
@@ -219,7 +219,7 @@ impl Need {
                 let (from, to) = (in_pages(addr, old_len), in_pages(place, new_len));
                 self.remap(life, from, to, flags & MREMAP_DONTUNMAP != 0);
             }
-            Act::RefuseHugePages(_) | Act::Nothing => {}
+            Act::SetThpDisable(_) | Act::Nothing => {}
         }
     }
 
@@ -229,7 +229,7 @@ impl Need {
             advice::POPULATE_READ | advice::POPULATE_WRITE | advice::COLLAPSE => {
                 let mapped = self.spaces[life].mapped.in_range(pages);
                 mapped.into_iter().for_each(|pages| self.fill(life, pages));
-                // A collapse copies to a block of its own.
+                // A collapse copies to a folio of its own.
                 self.most = self.most.max(self.now.saturating_add(TABLE_PAGES));
             }
             _ => self.spaces[life].mapped.split(pages),
@@ -268,51 +268,55 @@ impl Need {
     }
 
     fn fork(&mut self, parent: usize, child: usize) {
-        let fork = self.spaces[parent].part;
-        let sides = [self.parts.len(), self.parts.len() + 1];
+        let fork = self.spaces[parent].node;
+        let sides = [self.nodes.len(), self.nodes.len() + 1];
         for life in [parent, child] {
-            self.parts.push(Part { frames: PageSet::default(), above: Some(fork), of: Owner::Space(life) });
+            self.nodes.push(ForkNode {
+                frames: PageSet::default(),
+                above: Some(fork),
+                of: Owner::Space(life),
+            });
         }
-        self.parts[fork].of = Owner::Fork(sides);
-        self.spaces[parent].part = sides[0];
-        self.spaces[child] = Space { part: sides[1], counted: 0, ..self.spaces[parent].clone() };
+        self.nodes[fork].of = Owner::Fork(sides);
+        self.spaces[parent].node = sides[0];
+        self.spaces[child] = Space { node: sides[1], counted: 0, ..self.spaces[parent].clone() };
         self.alive += 1;
-        self.now += self.parts[fork].frames.pages();
+        self.now += self.nodes[fork].frames.pages();
         self.count(parent);
         self.count(child);
     }
 
     fn end(&mut self, life: usize) {
-        let Space { part: ended, counted, .. } = std::mem::take(&mut self.spaces[life]);
+        let Space { node: ended, counted, .. } = std::mem::take(&mut self.spaces[life]);
         self.now = self.now.saturating_sub(counted);
         self.alive -= 1;
-        self.parts[ended].frames = PageSet::default();
-        let Some(fork) = self.parts[ended].above else { return };
-        let Owner::Fork(sides) = self.parts[fork].of else { return };
+        self.nodes[ended].frames = PageSet::default();
+        let Some(fork) = self.nodes[ended].above else { return };
+        let Owner::Fork(sides) = self.nodes[fork].of else { return };
         let left = if sides[0] == ended { sides[1] } else { sides[0] };
-        let frames = std::mem::take(&mut self.parts[fork].frames);
-        let kept = match self.parts[left].of {
+        let frames = std::mem::take(&mut self.nodes[fork].frames);
+        let kept = match self.nodes[left].of {
             Owner::Space(life) => Some(&self.spaces[life].has),
             Owner::Fork(_) => None,
         };
-        let (shared, own) = (frames.pages(), self.parts[left].frames.pages());
-        self.parts[left].frames.absorb(frames, kept);
-        let joined = self.parts[left].frames.pages();
+        let (shared, own) = (frames.pages(), self.nodes[left].frames.pages());
+        self.nodes[left].frames.absorb(frames, kept);
+        let joined = self.nodes[left].frames.pages();
         self.now = (self.now + joined).saturating_sub(shared + own);
-        if let Owner::Space(life) = self.parts[left].of {
+        if let Owner::Space(life) = self.nodes[left].of {
             self.spaces[life].counted = self.spaces[life].counted + joined - own;
         }
         self.replace(fork, left);
     }
 
-    /// The part takes the place of the fork that is above it.
-    fn replace(&mut self, fork: usize, part: usize) {
-        let above = self.parts[fork].above;
-        self.parts[part].above = above;
+    /// The node takes the place of the fork that is above it.
+    fn replace(&mut self, fork: usize, node: usize) {
+        let above = self.nodes[fork].above;
+        self.nodes[node].above = above;
         if let Some(above) = above
-            && let Owner::Fork(sides) = &mut self.parts[above].of
+            && let Owner::Fork(sides) = &mut self.nodes[above].of
         {
-            sides.iter_mut().filter(|side| **side == fork).for_each(|side| *side = part);
+            sides.iter_mut().filter(|side| **side == fork).for_each(|side| *side = node);
         }
     }
 }

@@ -11,7 +11,7 @@
 //! | file | what |
 //! |---|---|
 //! | `life` `cut` | cuts a trace into address spaces, each from exec or fork to its end |
-//! | `refusals` | which of them refuse huge pages |
+//! | `thp_disable` | which of them have huge pages disabled |
 //! | `step` `act` `signals` | the action for each event, before the clock runs |
 //! | `locked` `sealed` `unbuilt` | memory of kinds that the library does not have, followed |
 //! | `setup` | the machine, and the space as it was at exec |
@@ -19,7 +19,7 @@
 //! | `play` | the spaces of forks, each in its turns |
 //! | `player` `remap` `fault_counts` | carries it out; mremap by map and unmap; counts of faults |
 //! | `checked` `checker` `judge` `verdict` `final_map` `difference` | compares it with what Linux did |
-//! | `blocks` `regions` `imposed` | what is noted for that: blocks, huge pages, calls that are imposed |
+//! | `folios` `regions` `imposed` | what is noted for that: folios, huge pages, calls that are imposed |
 //! | `moves` `unsettled` `fork_windows` `intervals` | calls and forks under way at the same time |
 //! | `ranges` `spans` `page_set` | addresses that are noted, and forgotten range by range |
 //! | `contention` | Linux's own times |
@@ -35,7 +35,6 @@
 #![forbid(unsafe_code)]
 
 mod act;
-mod blocks;
 mod checked;
 mod checker;
 mod conclusion;
@@ -45,6 +44,7 @@ mod difference;
 mod excerpt;
 mod fault_counts;
 mod final_map;
+mod folios;
 mod fork_windows;
 mod huge;
 mod huge_report;
@@ -63,7 +63,6 @@ mod pieces;
 mod play;
 mod player;
 mod ranges;
-mod refusals;
 mod regions;
 mod remap;
 mod report;
@@ -74,6 +73,7 @@ pub mod shipped;
 mod signals;
 mod spans;
 mod step;
+mod thp_disable;
 mod timed;
 mod times;
 mod unbuilt;

@@ -295,8 +295,8 @@ impl<'a, 'v> Player<'a, 'v> {
                 ours
             }
             Act::Mremap { .. } => self.remap(call),
-            Act::RefuseHugePages(refusal) => {
-                space.refuse_huge_pages(refusal);
+            Act::SetThpDisable(thp_disable) => {
+                space.set_thp_disable(thp_disable);
                 0
             }
             Act::Nothing => call.expected,

@@ -7,7 +7,7 @@ use super::step::{Act, CallStep, pages};
 use crate::linux_rules::discard_frees_table;
 use crate::trace::{Call, Sys};
 use interleaf::units::{Order, PageSize, VirtAddr, Vpn, VpnRange};
-use interleaf::vma::{HugeRefusal, order_to_try};
+use interleaf::vma::{ThpDisable, order_to_try};
 use interleaf_linux_abi::advice;
 use std::ops::Range;
 
@@ -147,8 +147,7 @@ impl Checker<'_> {
             let part = vma.range.start.addr().0.max(range.start)..vma.range.end.addr().0.min(range.end);
             let first = part.start.next_multiple_of(HUGE);
             let is_wanted = || {
-                order_to_try(self.huge.recorded, HugeRefusal::None, &vma, VirtAddr(first).vpn())
-                    == Order::HUGE
+                order_to_try(self.huge.recorded, ThpDisable::None, &vma, VirtAddr(first).vpn()) == Order::HUGE
             };
             if discard_frees_table(&part, first) && is_wanted() {
                 self.regions.emptied.put(first..part.end / HUGE * HUGE, ());

@@ -9,7 +9,7 @@ use super::player::{Player, answer};
 use super::step::{Act, CallStep, round_up};
 use interleaf::space::{Advice, MapRequest, Place, Sharing};
 use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr, VpnRange};
-use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags};
+use interleaf::vma::{ThpDisable, VmaAttributes, VmaFlags};
 use interleaf_linux_abi::{Errno, MREMAP_DONTUNMAP, MREMAP_FIXED};
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -88,9 +88,9 @@ impl Player<'_, '_> {
 
     /// Makes present at `to` what is present at `from`. Linux moves entries: a huge page arrives whole where
     /// the places are a multiple of its size apart and it lies in what is moved, and else as base pages, for
-    /// which huge pages are refused. What the program refuses itself holds again afterwards.
+    /// which huge pages are disabled. What the program has disabled itself holds again afterwards.
     fn move_pages(&self, vma: &VmaAttributes, from: u64, to: u64, len: u64) {
-        let refusal = self.space.huge_refusal();
+        let thp_disable = self.space.thp_disable();
         let mut offset = 0;
         while offset < len {
             if let Some(next) = self.next_table(vma, from, offset) {
@@ -101,12 +101,12 @@ impl Player<'_, '_> {
             if moves_whole {
                 self.move_huge_page(vma, from + offset, to + offset);
             } else {
-                self.space.refuse_huge_pages(HugeRefusal::All);
+                self.space.set_thp_disable(ThpDisable::Completely);
                 self.make_present(vma, from + offset, to + offset);
             }
             offset += if moves_whole { PageSize::Huge.bytes() } else { PAGE };
         }
-        self.space.refuse_huge_pages(refusal);
+        self.space.set_thp_disable(thp_disable);
     }
 
     /// The offset of the next table of leaves, where one begins at the offset that has no entry. The entries
@@ -123,15 +123,15 @@ impl Player<'_, '_> {
     /// Makes a huge page present at `to` for that at `from`, though neither the policy nor the program may
     /// want one any more: Linux moves the entry that is there.
     fn move_huge_page(&self, vma: &VmaAttributes, from: u64, to: u64) {
-        self.space.refuse_huge_pages(HugeRefusal::None);
+        self.space.set_thp_disable(ThpDisable::None);
         self.make_present(vma, from, to);
         if self.huge_page_at(VirtAddr(to).vpn()).is_some() {
             return;
         }
-        self.space.refuse_huge_pages(HugeRefusal::All);
+        self.space.set_thp_disable(ThpDisable::Completely);
         let huge = PageSize::Huge.bytes();
         (0..huge).step_by(PAGE_SIZE).for_each(|offset| self.make_present(vma, from + offset, to + offset));
-        self.space.refuse_huge_pages(HugeRefusal::None);
+        self.space.set_thp_disable(ThpDisable::None);
         // Refused where the mapping does not want huge pages: base pages are as present.
         let _collapsed = self.space.collapse(VirtAddr(to), huge);
     }
@@ -152,7 +152,7 @@ impl Player<'_, '_> {
         // Of the huge zero page, the first frame says what it is.
         let first = self.huge_page_at(page).unwrap_or(page);
         let Some((frame, _)) = self.space.inspect().resident_frame(first) else { return };
-        let is_zero = self.space.vm().memory().is_zero_page(frame);
+        let is_zero = self.space.vm().memory().zero_pages().is_zero_page(frame);
         let is_written = vma.flags.contains(VmaFlags::WRITE) && !is_zero;
         let advice = if is_written { Advice::PopulateWrite } else { Advice::PopulateRead };
         // Not made present: the next access faults, and the difference is listed.

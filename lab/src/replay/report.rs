@@ -73,7 +73,7 @@ pub struct Report {
     pub huge_policy: &'static str,
     /// Whether that is the recorded machine's.
     pub huge_is_recorded: bool,
-    /// The sizes between a base page and a huge page that were replayed, each with its policy.
+    /// The mTHP sizes that were replayed, each with its policy.
     pub huge_sizes: Vec<String>,
     /// The policy of huge pages of shared memory that was replayed: `never`, `advise` or `always`.
     pub huge_shared: &'static str,

@@ -130,7 +130,7 @@ fn changed(call: &CallStep, player: &Player<'_, '_>) -> Vec<Range<u64>> {
             let fixed = (flags & MREMAP_FIXED != 0).then(|| pages(to, new_len));
             place(new_len).into_iter().chain(fixed).chain([pages(addr, old_len)]).collect()
         }
-        Act::Mprotect { .. } | Act::RefuseHugePages(_) | Act::Nothing => Vec::new(),
+        Act::Mprotect { .. } | Act::SetThpDisable(_) | Act::Nothing => Vec::new(),
     }
 }
 

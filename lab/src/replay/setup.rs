@@ -33,7 +33,7 @@ pub fn machine(frames: u64) -> std::io::Result<ReplayMachine> {
 pub fn vm(machine: &ReplayMachine, huge: HugeSetting) -> Result<Vm<'_, ReplayMachine>, String> {
     let options = VmOptions {
         huge_pages: huge.policy,
-        huge_sizes: huge.sizes(),
+        mthp: huge.sizes(),
         shared_huge_pages: huge.shared,
         zero_page: huge.zero,
         ..VmOptions::default()
@@ -131,7 +131,7 @@ pub fn space<'v>(
     life: &Life,
 ) -> Result<AddressSpace<'v, ReplayMachine>, String> {
     let space = AddressSpace::new(vm, layout, path).map_err(|error| format!("a new space: {error}"))?;
-    space.refuse_huge_pages(life.refusal);
+    space.set_thp_disable(life.thp_disable);
     for mapping in life.start.mappings.iter().filter(|m| m.end <= TASK_END) {
         let mut request = request(mapping);
         if mapping.name == "[heap]" {

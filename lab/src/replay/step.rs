@@ -11,7 +11,7 @@ use super::unbuilt::{Refusal, Unbuilt};
 use crate::trace::{self, Call, Event, Fault, Image, Kind, Signal, Sys};
 use interleaf::space::{MapRequest, Place};
 use interleaf::units::{Access, PageSize, VirtAddr};
-use interleaf::vma::{HugeRefusal, VmaFlags};
+use interleaf::vma::{ThpDisable, VmaFlags};
 use interleaf_linux_abi::{MREMAP_FIXED, MapFlags, advice, map_request};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -118,7 +118,7 @@ pub enum Act {
     /// mremap, by map and unmap.
     Mremap { addr: u64, old_len: u64, new_len: u64, flags: u64, to: u64 },
     /// prctl(PR_SET_THP_DISABLE).
-    RefuseHugePages(HugeRefusal),
+    SetThpDisable(ThpDisable),
     /// Nothing.
     Nothing,
 }

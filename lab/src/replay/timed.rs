@@ -124,7 +124,7 @@ impl<'a> TimedReplay<'a> {
             let Replay { header, huge, .. } = self.stage.replay;
             let checking = |family| Checking::new(family, header.limits, *huge, |_: &str| ());
             self.stage.each(self.path, checking, |_, checking| filled.extend(checking.filled))?;
-            self.stage.vm.settle();
+            self.stage.vm.synchronize();
         }
         Ok(filled)
     }
@@ -180,7 +180,7 @@ impl<'a> TimedReplay<'a> {
         for &filled in &self.filled {
             match filled {
                 Filled::Zeroed(frame) => idle.zero(frame, Order(0)),
-                Filled::ZeroedBlock(first) => idle.zero(first, Order::HUGE),
+                Filled::ZeroedFolio(first) => idle.zero(first, Order::HUGE),
                 Filled::Copied(from, to) => idle.copy(from, to),
             }
             after_each();

@@ -56,8 +56,8 @@ pub struct CallCount {
 pub enum Filled {
     /// The frame was zeroed.
     Zeroed(Pfn),
-    /// The block of a huge page was zeroed, which begins at the frame.
-    ZeroedBlock(Pfn),
+    /// The folio of a huge page was zeroed, which begins at the frame.
+    ZeroedFolio(Pfn),
     /// The second was copied from the first.
     Copied(Pfn, Pfn),
 }
@@ -67,7 +67,7 @@ impl Filled {
     pub fn frames_zeroed(self) -> u64 {
         match self {
             Filled::Zeroed(_) => 1,
-            Filled::ZeroedBlock(_) => PageSize::Huge.pages(),
+            Filled::ZeroedFolio(_) => PageSize::Huge.pages(),
             Filled::Copied(..) => 0,
         }
     }

@@ -1,4 +1,4 @@
-//! Calls about huge pages: a refusal by prctl, through fork and exec, and a collapse.
+//! Calls about huge pages: PR_SET_THP_DISABLE, through fork and exec, and a collapse.
 
 use super::*;
 use interleaf_lab::replay::Way;
@@ -22,9 +22,9 @@ fn map(len: u64) -> Event {
     call(Sys::Mmap, [AT, len, 3, 0x32, u64::MAX, 0], AT as i64)
 }
 
-fn refuse(words: [u64; 4], result: i64) -> Event {
-    let [refuses, flags, third, fourth] = words;
-    call(Sys::Prctl, [41, refuses, flags, third, fourth, 0], result)
+fn thp_disable(words: [u64; 4], result: i64) -> Event {
+    let [disable, flags, third, fourth] = words;
+    call(Sys::Prctl, [41, disable, flags, third, fourth, 0], result)
 }
 
 fn advise(advice: u64, result: i64) -> Event {
@@ -51,27 +51,27 @@ const PLAIN: &str = "rd wr mr mw me ac";
 const ADVISED: &str = "rd wr mr mw me ac hg";
 
 #[test]
-fn a_program_that_refuses_huge_pages_gets_none_though_it_advises_them() {
-    let played = |refusal: Event| {
-        always(ended([refusal, map(2 * HUGE), advise(14, 0)].into_iter().chain(stores()), ADVISED))
+fn a_program_that_disables_huge_pages_gets_none_though_it_advises_them() {
+    let played = |disable: Event| {
+        always(ended([disable, map(2 * HUGE), advise(14, 0)].into_iter().chain(stores()), ADVISED))
     };
-    let report = played(refuse([1, 0, 0, 0], 0));
+    let report = played(thp_disable([1, 0, 0, 0], 0));
     assert!(report.differences.is_empty(), "{}", report.text());
     assert_eq!((report.frames_zeroed, row(&report, Sys::Prctl)), (2, (Way::Carried, 1, 1)));
     // Except where they are advised; and what Linux refused has no effect, for whatever reason.
     for (words, result) in [([1, 2, 0, 0], 0), ([1, 0, 0, 0], -22), ([1, 0, 1, 0], -22), ([0, 0, 0, 0], 0)] {
-        let report = played(refuse(words, result));
+        let report = played(thp_disable(words, result));
         assert_eq!(report.frames_zeroed, 512, "{words:?} {}", report.text());
         assert_eq!((report.unexplained, report.count_of(DifferenceKind::HugeSupply)), (0, 1));
     }
 }
 
 #[test]
-fn except_advised_refuses_where_nothing_is_advised_and_can_be_taken_back() {
-    let except = refuse([1, 2, 0, 0], 0);
+fn except_advised_disables_where_nothing_is_advised_and_can_be_taken_back() {
+    let except = thp_disable([1, 2, 0, 0], 0);
     let report = always(ended([except.clone(), map(2 * HUGE)].into_iter().chain(stores()), PLAIN));
     assert!(report.differences.is_empty() && report.frames_zeroed == 2, "{}", report.text());
-    let back = refuse([0, 0, 0, 0], 0);
+    let back = thp_disable([0, 0, 0, 0], 0);
     let report = always(ended([except, back, map(2 * HUGE)].into_iter().chain(stores()), PLAIN));
     assert_eq!((report.frames_zeroed, report.unexplained), (512, 0), "{}", report.text());
 }
@@ -87,10 +87,10 @@ fn forks(flags: u64) -> Event {
 }
 
 #[test]
-fn a_fork_copies_the_refusal_and_an_exec_keeps_it() {
+fn a_fork_copies_thp_disable_and_an_exec_keeps_it() {
     const CLONE_VM: u64 = 0x100;
     let exec = of_child(self::at(PID, Kind::Exec(Started { image: Arc::new(at_exec()) })));
-    let refusal = || refuse([1, 0, 0, 0], 0);
+    let disable = || thp_disable([1, 0, 0, 0], 0);
     let [first, second] = stores().map(of_child);
     let mapped = of_child(map(2 * HUGE));
     let played = |head: Vec<Event>| {
@@ -100,24 +100,24 @@ fn a_fork_copies_the_refusal_and_an_exec_keeps_it() {
         report.frames_zeroed
     };
     assert_eq!(played(vec![forks(0)]), 512);
-    assert_eq!(played(vec![refusal(), forks(0)]), 2);
-    assert_eq!(played(vec![refusal(), forks(0), exec.clone()]), 2);
-    assert_eq!(played(vec![forks(0), of_child(refusal()), exec.clone()]), 2);
+    assert_eq!(played(vec![disable(), forks(0)]), 2);
+    assert_eq!(played(vec![disable(), forks(0), exec.clone()]), 2);
+    assert_eq!(played(vec![forks(0), of_child(disable()), exec.clone()]), 2);
     // The parent's, after the fork, is its own; before the exec of a child in its memory, it is of both.
-    assert_eq!(played(vec![forks(0), refusal(), exec.clone()]), 512);
-    assert_eq!(played(vec![forks(CLONE_VM), refusal(), exec.clone()]), 2);
-    assert_eq!(played(vec![forks(CLONE_VM), exec, refusal()]), 512);
+    assert_eq!(played(vec![forks(0), disable(), exec.clone()]), 512);
+    assert_eq!(played(vec![forks(CLONE_VM), disable(), exec.clone()]), 2);
+    assert_eq!(played(vec![forks(CLONE_VM), exec, disable()]), 512);
 }
 
 #[test]
-fn an_mremap_leaves_the_program_its_refusal_and_a_huge_page_whole() {
+fn an_mremap_leaves_huge_pages_disabled_and_a_huge_page_whole() {
     let to = AT + 0x1000 * HUGE;
     let report = always(vec![
         map(2 * HUGE),
         fault(AT, Access::Write, Cause::Absent),
-        refuse([1, 0, 0, 0], 0),
+        thp_disable([1, 0, 0, 0], 0),
         call(Sys::Mremap, [AT, 2 * HUGE, 2 * HUGE, 3, to, 0], to as i64),
-        // Of the second huge page nothing was touched; under the refusal it is made of base pages.
+        // Of the second huge page nothing was touched; as they are disabled it is made of base pages.
         fault(to + HUGE, Access::Write, Cause::Absent),
         fault(to + HUGE + PAGE, Access::Write, Cause::Absent),
         // Of the first all pages have moved.

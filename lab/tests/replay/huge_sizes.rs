@@ -1,4 +1,4 @@
-//! The recorded settings of sizes between a base page and a huge page, and of shared memory.
+//! The recorded settings of mTHP sizes, and of shared memory.
 
 use super::*;
 use interleaf::vma::HugePolicy;
@@ -39,7 +39,7 @@ fn a_size_between_is_used_as_recorded_and_its_supply_is_a_reason() {
         assert_eq!(report.frames_zeroed, 32, "{}", report.text());
         assert_eq!((report.unexplained, report.count_of(DifferenceKind::HugeSupply)), (0, 1));
         assert_eq!(report.huge_sizes, ["64 KiB always"]);
-        assert!(report.text().contains("sizes between: 64 KiB always"), "{}", report.text());
+        assert!(report.text().contains("mTHP sizes: 64 KiB always"), "{}", report.text());
     }
     for text in ["always inherit madvise [never]", "always inherit [madvise] never"] {
         let report = check(&recorded(&size(text), PRIVATE, &faults));

@@ -3,24 +3,27 @@
 use super::*;
 
 #[test]
-fn flags_come_only_with_a_refusal_and_only_those_that_there_are() {
+fn flags_come_only_with_a_disable_and_only_those_that_there_are() {
     let invalid = Err(Errno::EINVAL);
     assert_eq!(
-        [refusal(false, 0), refusal(false, 1), refusal(false, 2)],
-        [Ok(HugeRefusal::None), invalid, invalid]
+        [of_flags(false, 0), of_flags(false, 1), of_flags(false, 2)],
+        [Ok(ThpDisable::None), invalid, invalid]
     );
-    assert_eq!([refusal(true, 0), refusal(true, 2)], [Ok(HugeRefusal::All), Ok(HugeRefusal::ExceptAdvised)]);
-    assert_eq!([1, 3, 4, u64::MAX].map(|flags| refusal(true, flags)), [invalid; 4]);
+    assert_eq!(
+        [of_flags(true, 0), of_flags(true, 2)],
+        [Ok(ThpDisable::Completely), Ok(ThpDisable::ExceptAdvised)]
+    );
+    assert_eq!([1, 3, 4, u64::MAX].map(|flags| of_flags(true, flags)), [invalid; 4]);
 }
 
 #[test]
-fn a_refusal_is_said_by_one_option_with_two_words() {
+fn thp_disable_is_said_by_one_option_with_two_words() {
     let set = raw::PR_SET_THP_DISABLE;
-    assert_eq!(thp_refusal(set, [7, 0, 0, 0]), Some(Ok(HugeRefusal::All)));
-    assert_eq!(thp_refusal(set, [1, 2, 0, 0]), Some(Ok(HugeRefusal::ExceptAdvised)));
+    assert_eq!(thp_disable(set, [7, 0, 0, 0]), Some(Ok(ThpDisable::Completely)));
+    assert_eq!(thp_disable(set, [1, 2, 0, 0]), Some(Ok(ThpDisable::ExceptAdvised)));
     assert_eq!(
-        [[1, 0, 1, 0], [1, 0, 0, 1]].map(|words| thp_refusal(set, words)),
+        [[1, 0, 1, 0], [1, 0, 0, 1]].map(|words| thp_disable(set, words)),
         [Some(Err(Errno::EINVAL)); 2]
     );
-    assert_eq!(thp_refusal(raw::PR_GET_THP_DISABLE, [0; 4]), None);
+    assert_eq!(thp_disable(raw::PR_GET_THP_DISABLE, [0; 4]), None);
 }

@@ -6,7 +6,7 @@
 //! | `node` | nodes, by number |
 //! | `tree` | a tree whose lock is held: its links |
 //!
-//! The record of a frame of anonymous memory names the node of the space that it was born in
+//! The record of a frame of anonymous memory names the node of the space that mapped it first
 //! ([`AnonNodeId`](crate::frame::AnonNodeId)); `space/rmap` walks from there down. docs/design/reverse-map.md
 //! has the protocol.
 

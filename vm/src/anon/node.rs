@@ -44,7 +44,7 @@ pub(super) struct Link<C: Cpu>(AtomicU32<C>);
 pub(super) enum Occupant {
     /// A space that lives.
     Space(SpaceId),
-    /// A space that has ended. *Named*: frames that were born in it name the node.
+    /// A space that has ended. *Named*: frames that it mapped first name the node.
     Ended {
         /// Else they name an ancestor.
         is_named: bool,
@@ -106,7 +106,7 @@ impl<C: Cpu> AnonNode<C> {
     }
 }
 
-/// All nodes of a system. A node takes 64 bytes of a pool.
+/// All nodes of a system. A node takes 64 bytes of a slab pool.
 pub(crate) struct AnonNodes<'m, M: Machine> {
     registry: Registry<'m, AnonNode<M::Cpu>, M>,
     numbers: CacheAligned<Numbers<M::Cpu>>,

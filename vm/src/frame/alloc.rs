@@ -192,7 +192,9 @@ impl<M: Machine> Memory<'_, M> {
                 let refill =
                     |stack: &mut FrameStack<M::Cpu>| self.refill(&cache, stack, zone, request.priority);
                 let first = AsymmetricCell::with(&cache, CpuCache::frames, refill);
-                if first != Some(None) || !self.initialise_on_demand(zone, Order::BASE, request.priority) {
+                if first != Some(None)
+                    || !self.deferred().initialise_on_demand(zone, Order::BASE, request.priority)
+                {
                     break first.flatten();
                 }
             }
@@ -290,7 +292,7 @@ impl<M: Machine> Memory<'_, M> {
         self.zones_from(placement).find_map(|zone| {
             loop {
                 let found = from(zone);
-                if found.is_some() || !self.initialise_on_demand(zone, order, priority) {
+                if found.is_some() || !self.deferred().initialise_on_demand(zone, order, priority) {
                     return found;
                 }
             }

@@ -7,7 +7,7 @@ use super::record::buddy_of;
 use super::zone::{Buddy, ORDERS, Zone, ZoneRange};
 use super::{FrameState, Kind, Memory};
 use crate::machine::Machine;
-use crate::units::{Order, PageSize, Pfn, PfnRange};
+use crate::units::{Order, PageSize, Pfn};
 use core::fmt;
 
 /// Recounted numbers of frames, by state.
@@ -26,8 +26,8 @@ pub struct FrameCounts {
     pub pinned: u64,
     /// Free blocks by order.
     blocks: [u64; ORDERS],
-    /// Huge pages of the reserved pool that are not in use, by size.
-    pooled: [u64; 2],
+    /// Huge pages of the hugetlb pool that are not in use, by size.
+    hugetlb: [u64; 2],
 }
 
 /// The first contradiction that a recount found.
@@ -51,8 +51,8 @@ pub enum FrameCheckError {
     Exclusive(Pfn),
     /// The frame has more pins than references.
     Pinned(Pfn),
-    /// The reserved pool of this size does not have the huge pages that records say.
-    HugePool(PageSize),
+    /// The hugetlb pool of this size does not have the huge pages that records say.
+    Hugetlb(PageSize),
     /// The counters of allocations and frees, or what zones may still give, do not agree with the records.
     Counters,
 }
@@ -64,49 +64,44 @@ impl<M: Machine> Memory<'_, M> {
     /// The first contradiction.
     pub fn check(&self) -> Result<FrameCounts, FrameCheckError> {
         self.zones.iter().for_each(|zone| zone.collect_all(&self.table));
-        let mut counts = FrameCounts::default();
+        let mut recount = FrameRecount { memory: self, counts: FrameCounts::default() };
+        recount.count_blocks()?;
+        recount.check_lists()?;
+        recount.check_caches()?;
+        recount.check_hugetlb()?;
+        recount.check_counters()?;
+        Ok(recount.counts)
+    }
+}
+
+/// A recount, and what it has counted so far.
+struct FrameRecount<'m, M: Machine> {
+    memory: &'m Memory<'m, M>,
+    counts: FrameCounts,
+}
+
+impl<M: Machine> FrameRecount<'_, M> {
+    fn count_blocks(&mut self) -> Result<(), FrameCheckError> {
         // Blocks merge across the border of two adjacent ranges of one zone.
-        for ranges in self.zone_ranges.chunk_by(|a, b| a.zone == b.zone && a.frames.end == b.frames.start) {
-            let range = ZoneRange {
-                frames: PfnRange::new(ranges[0].frames.start, ranges[ranges.len() - 1].frames.end),
-                ..ranges[0]
-            };
-            let mut at = range.frames.start;
-            while at < range.frames.end {
-                if at.is_aligned(Order::MAX) && self.deferred.is_unclaimed(at) {
-                    counts.deferred += Order::MAX.frames();
+        let is_one = |a: &ZoneRange, b: &ZoneRange| a.zone == b.zone && a.frames.end == b.frames.start;
+        for ranges in self.memory.zone_ranges.chunk_by(is_one) {
+            let (mut at, end) = (ranges[0].frames.start, ranges[ranges.len() - 1].frames.end);
+            while at < end {
+                if at.is_aligned(Order::MAX) && self.memory.deferred.is_unclaimed(at) {
+                    self.counts.deferred += Order::MAX.frames();
                     at = at.add(Order::MAX.frames());
                     continue;
                 }
-                at = self.check_block(at, range.frames.end, range.zone, &mut counts)?;
+                at = self.count_block(at, end, ranges[0].zone)?;
             }
         }
-        self.check_lists(&counts)?;
-        self.check_caches(&counts)?;
-        for (size, pooled) in [PageSize::Huge, PageSize::Giant].into_iter().zip(counts.pooled) {
-            if !self.is_pool_sound(size, pooled) {
-                return Err(FrameCheckError::HugePool(size));
-            }
-        }
-        let stats = self.stats();
-        let all = counts.free + counts.cached + counts.allocated + counts.deferred;
-        let deferred_agrees = stats.deferred == counts.deferred;
-        let agrees = deferred_agrees && stats.managed == all && stats.allocated() == counts.allocated;
-        let budgeted =
-            |sum: u64, zone: &Zone<'_, M::Cpu>| (sum + zone.budgeted()?).checked_sub(zone.deferred());
-        let may_be_taken = self.zones.iter().try_fold(0, budgeted);
-        if agrees && may_be_taken == Some(counts.free) { Ok(counts) } else { Err(FrameCheckError::Counters) }
+        Ok(())
     }
 
     /// Counts the block that starts at `at`, and returns the frame after it.
-    fn check_block(
-        &self,
-        at: Pfn,
-        end: Pfn,
-        zone: u8,
-        counts: &mut FrameCounts,
-    ) -> Result<Pfn, FrameCheckError> {
-        let meta = self.meta(at).ok_or(FrameCheckError::Lost(at))?;
+    fn count_block(&mut self, at: Pfn, end: Pfn, zone: u8) -> Result<Pfn, FrameCheckError> {
+        let (memory, counts) = (self.memory, &mut self.counts);
+        let meta = memory.meta(at).ok_or(FrameCheckError::Lost(at))?;
         let state = meta.state();
         let (order, next) = (state.order(), at.add(state.order().frames()));
         match state.kind() {
@@ -116,7 +111,7 @@ impl<M: Machine> Memory<'_, M> {
                     return Err(FrameCheckError::Listed(at));
                 }
                 // The largest blocks never merge, and the record of the next one may not be initialised.
-                let buddy = (order < Order::MAX).then(|| self.meta(buddy_of(at, order))).flatten();
+                let buddy = (order < Order::MAX).then(|| memory.meta(buddy_of(at, order))).flatten();
                 if buddy.is_some_and(|buddy| buddy.state().is_free_block(zone, order)) {
                     return Err(FrameCheckError::Unmerged(at));
                 }
@@ -129,8 +124,8 @@ impl<M: Machine> Memory<'_, M> {
             }
             kind => {
                 counts.allocated += order.frames();
-                if kind == Kind::Taken && state.is_pooled() {
-                    counts.pooled[usize::from(order > Order::HUGE)] += 1;
+                if kind == Kind::Taken && state.is_hugetlb() {
+                    counts.hugetlb[usize::from(order > Order::HUGE)] += 1;
                 }
                 if kind.is_counted() {
                     let pins = meta.pincount();
@@ -145,13 +140,13 @@ impl<M: Machine> Memory<'_, M> {
             return Err(FrameCheckError::Lost(end));
         }
         let inside = (at.0 + 1..next.0).map(Pfn);
-        let has_state = |pfn: &Pfn| self.meta(*pfn).is_none_or(|m| !m.state().may_lie_inside());
+        let has_state = |pfn: &Pfn| memory.meta(*pfn).is_none_or(|m| !m.state().may_lie_inside());
         inside.clone().find(has_state).map_or(Ok(next), |pfn| Err(FrameCheckError::Inside(pfn)))
     }
 
-    fn check_lists(&self, counts: &FrameCounts) -> Result<(), FrameCheckError> {
+    fn check_lists(&self) -> Result<(), FrameCheckError> {
         let mut blocks = [0; ORDERS];
-        for (index, zone) in self.zones.iter().enumerate() {
+        for (index, zone) in self.memory.zones.iter().enumerate() {
             for (order, count) in blocks.iter_mut().enumerate() {
                 let check = |buddy: &Buddy<_>, is_its: &dyn Fn(Pfn) -> bool| {
                     self.check_list(buddy, (index as u8, is_its), order)
@@ -159,7 +154,7 @@ impl<M: Machine> Memory<'_, M> {
                 *count += zone.inspect(check).sum::<Result<u64, _>>()?;
             }
         }
-        match (0..ORDERS).find(|&order| blocks[order] != counts.blocks[order]) {
+        match (0..ORDERS).find(|&order| blocks[order] != self.counts.blocks[order]) {
             Some(order) => Err(FrameCheckError::List(Order(order as u8))),
             None => Ok(()),
         }
@@ -173,7 +168,7 @@ impl<M: Machine> Memory<'_, M> {
     ) -> Result<u64, FrameCheckError> {
         let (mut at, mut before, mut count) = (buddy.head(order), None, 0);
         while let Some(pfn) = at {
-            let meta = self.meta(pfn).ok_or(FrameCheckError::Listed(pfn))?;
+            let meta = self.memory.meta(pfn).ok_or(FrameCheckError::Listed(pfn))?;
             let listed = meta.state().is_free_block(zone, Order(order as u8)) && is_its(pfn);
             if !listed || meta.links().prev != before || count == buddy.nr_blocks(order) {
                 return Err(FrameCheckError::Listed(pfn));
@@ -188,20 +183,41 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// Every slot holds a cached frame, and there are as many as records say: so no frame is cached twice.
-    fn check_caches(&self, counts: &FrameCounts) -> Result<(), FrameCheckError> {
+    fn check_caches(&self) -> Result<(), FrameCheckError> {
         let (mut cached_frames, mut wrong) = (0, None);
-        self.visit_caches(|cache: &CpuCache<M::Cpu>, pfn, init| {
+        self.memory.visit_caches(|cache: &CpuCache<M::Cpu>, pfn, init| {
             cached_frames += 1;
-            let cached = self.meta(pfn).is_some_and(|meta| meta.state() == FrameState::cached(init));
-            if !cached || cached_frames > counts.cached || cache.count.len() == 0 {
+            let cached = self.memory.meta(pfn).is_some_and(|meta| meta.state() == FrameState::cached(init));
+            if !cached || cached_frames > self.counts.cached || cache.count.len() == 0 {
                 wrong = wrong.or(Some(pfn));
             }
         });
         match wrong {
             Some(pfn) => Err(FrameCheckError::Cached(pfn)),
-            None if cached_frames != counts.cached => Err(FrameCheckError::Counters),
+            None if cached_frames != self.counts.cached => Err(FrameCheckError::Counters),
             None => Ok(()),
         }
+    }
+
+    fn check_hugetlb(&self) -> Result<(), FrameCheckError> {
+        for (size, hugetlb) in [PageSize::Huge, PageSize::Giant].into_iter().zip(self.counts.hugetlb) {
+            if !self.memory.hugetlb().is_sound(size, hugetlb) {
+                return Err(FrameCheckError::Hugetlb(size));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_counters(&self) -> Result<(), FrameCheckError> {
+        let (counts, stats) = (&self.counts, self.memory.stats());
+        let all = counts.free + counts.cached + counts.allocated + counts.deferred;
+        let deferred_agrees = stats.deferred == counts.deferred;
+        let agrees = deferred_agrees && stats.managed == all && stats.allocated() == counts.allocated;
+        let budgeted =
+            |sum: u64, zone: &Zone<'_, M::Cpu>| (sum + zone.budgeted()?).checked_sub(zone.deferred());
+        let may_be_taken = self.memory.zones.iter().try_fold(0, budgeted);
+        let all_agree = agrees && may_be_taken == Some(counts.free);
+        if all_agree { Ok(()) } else { Err(FrameCheckError::Counters) }
     }
 }
 
@@ -220,8 +236,8 @@ impl fmt::Display for FrameCheckError {
             FrameCheckError::Cached(pfn) => write!(f, "{pfn:?} is in a cache, its record disagrees"),
             FrameCheckError::Exclusive(pfn) => write!(f, "{pfn:?} is exclusive and mapped more than once"),
             FrameCheckError::Pinned(pfn) => write!(f, "{pfn:?} has more pins than references"),
-            FrameCheckError::HugePool(size) => {
-                write!(f, "the reserved pool of {size:?} disagrees with records")
+            FrameCheckError::Hugetlb(size) => {
+                write!(f, "the hugetlb pool of {size:?} disagrees with records")
             }
             FrameCheckError::Counters => f.write_str("the counts do not agree with the records"),
         }

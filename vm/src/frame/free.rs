@@ -12,7 +12,7 @@
 use super::alloc::LocalCache;
 use super::percpu::{BatchKind, CpuCache, FrameStack, MAX_BATCH, pack, unpack};
 use super::zone::are_scattered;
-use super::{BoundPool, FrameMeta, FrameState, Init, Kind, Memory};
+use super::{BoundSlabPool, FrameMeta, FrameState, Init, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::Ordering::*;
@@ -59,7 +59,7 @@ impl<M: Machine> Memory<'_, M> {
     pub(super) fn put_exclusive(&self, pfn: Pfn) {
         let meta = self.meta_of(pfn);
         let state = meta.state();
-        let left = if state.restores() { self.put_restoring(meta, state) } else { meta.put() };
+        let left = if state.restores() { self.hugetlb().put_restoring(meta, state) } else { meta.put() };
         self.free_if_taken(meta, pfn, left);
     }
 
@@ -74,27 +74,28 @@ impl<M: Machine> Memory<'_, M> {
     fn free_if_taken(&self, meta: &FrameMeta<M::Cpu>, pfn: Pfn, left: Option<FrameState>) {
         match left {
             Some(FrameState::TAKEN_FRAME) => self.free_to_cache(meta, pfn, Init::Dirty),
-            Some(left) if left.kind() == Kind::Taken => self.free_used_block(pfn, left),
+            Some(left) if left.kind() == Kind::Taken => self.free_used_folio(pfn, left),
             Some(_) => (),
             None => self.refuse(pfn),
         }
     }
 
-    /// Frees a block whose last reference is gone: to its zone, or to the reserved pool.
+    /// Frees a block whose last reference is gone: to its zone, or to the hugetlb pool.
     #[cold]
     #[inline(never)]
-    fn free_used_block(&self, pfn: Pfn, left: FrameState) {
-        self.meta_of(pfn).end_as_block();
-        if left.is_pooled() && !mutant!("pool.folio-freed-to-zone") {
-            return self.return_to_pool(pfn, left);
+    fn free_used_folio(&self, pfn: Pfn, left: FrameState) {
+        self.meta_of(pfn).end_as_folio();
+        if left.is_hugetlb() && !mutant!("pool.folio-freed-to-zone") {
+            return self.hugetlb().return_folio(pfn, left);
         }
         self.meta_of(pfn).set_state(FrameState::taken(left.order()));
         self.free_block(pfn, left.order(), Init::Dirty);
     }
 
-    /// Frees the frames of all pools that hold no object: those of indexes, and of values found by number.
-    pub(crate) fn shrink_pools(&self) {
-        BoundPool::shrink_all(self);
+    /// Frees the frames of all slab pools that hold no object: those of indexes, and of values found by
+    /// number.
+    pub(crate) fn shrink_slab_pools(&self) {
+        BoundSlabPool::shrink_all(self);
     }
 
     /// Frees every CPU's cached frames to the zones. Returns how many.

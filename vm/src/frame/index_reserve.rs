@@ -1,6 +1,6 @@
 //! Objects reserved for an edit of an index that consists of several replacements and must not stop halfway.
 //!
-//! A replacement that finds no memory in the pools takes from the reserve; afterwards the reserve is
+//! A replacement that finds no memory in the slab pools takes from the reserve; afterwards the reserve is
 //! refilled, if need be with the objects that the replacement retired. So a reserve for one replacement is
 //! enough for any number of them.
 

@@ -1,7 +1,7 @@
 //! All physical memory of a machine, as the floors above see it.
 
 use super::boot::{Deferred, EarlySetup};
-use super::huge_pool::HugePools;
+use super::hugetlb::HugetlbPools;
 use super::mishap::Mishap;
 use super::percpu::CpuCache;
 use super::zone::{DistanceList, ZoneRange};
@@ -18,7 +18,7 @@ use core::fmt;
 /// | lock | rank | guards |
 /// |---|---|---|
 /// | `drain` | `lockdep::DRAIN` | the right to revoke CPUs' caches |
-/// | `huge_pools`' | `lockdep::HUGE_POOL` | what the reserved pool has, and its lists in the zones |
+/// | `hugetlb_pools`' | `lockdep::HUGETLB` | what the hugetlb pool has, and its lists in the zones |
 /// | each zone's `runs` | `lockdep::ZONE_RUN` | the right to take frames of several regions as one |
 /// | each region's | `lockdep::ZONE` | its free blocks |
 pub struct Memory<'m, M: Machine> {
@@ -34,12 +34,12 @@ pub struct Memory<'m, M: Machine> {
     pub(super) mishap: Mishap<M::Cpu>,
     /// Relaxed: a count of errors.
     pub(super) refused: AtomicU64<M::Cpu>,
-    /// The tag of the [`Pool`](super::Pool) that was made last; 0 for none. Written with release, read with
-    /// acquire; each pool names the one before it.
-    pub(super) pools: AtomicUsize<M::Cpu>,
+    /// The tag of the [`SlabPool`](super::SlabPool) that was made last; 0 for none. Written with release,
+    /// read with acquire; each pool names the one before it.
+    pub(super) slab_pools: AtomicUsize<M::Cpu>,
     zero: Pfn,
-    /// The reserved pool of huge pages.
-    pub(super) huge_pools: HugePools<M::Cpu>,
+    /// The hugetlb pool of huge pages.
+    pub(super) hugetlb_pools: HugetlbPools<M::Cpu>,
     /// Bits of [`HugeZeroOptions`](super::HugeZeroOptions). Relaxed: a setting.
     pub(super) huge_zero_options: AtomicU64<M::Cpu>,
 }
@@ -84,9 +84,9 @@ impl<'m, M: Machine> Memory<'m, M> {
             drain,
             mishap,
             refused,
-            pools: AtomicUsize::new(0),
+            slab_pools: AtomicUsize::new(0),
             zero: Pfn(0),
-            huge_pools: HugePools::new(),
+            hugetlb_pools: HugetlbPools::new(),
             huge_zero_options: AtomicU64::new(0),
         };
         memory.zero = memory.take_frame(AllocRequest::ZEROED).ok_or(BootError::TooSmall)?;
@@ -99,12 +99,8 @@ impl<'m, M: Machine> Memory<'m, M> {
         GarbageLimits::for_memory(self.bytes(), self.machine.nr_cpus())
     }
 
-    /// Each CPU's share of the memory, in bytes.
-    pub(super) fn bytes_of_cpu(&self) -> u64 {
-        self.bytes() / u64::from(self.machine.nr_cpus().max(1))
-    }
-
-    fn bytes(&self) -> u64 {
+    /// All that the zones manage, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
         self.zones.iter().map(Zone::managed).sum::<u64>() * PAGE_SIZE as u64
     }
 
@@ -113,7 +109,7 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.machine
     }
 
-    /// Which memory this is: pools and garbage of one memory are not used with another.
+    /// Which memory this is: slab pools and garbage of one memory are not used with another.
     #[inline(always)]
     pub fn id(&self) -> UniqueId {
         self.id
@@ -182,7 +178,7 @@ impl<'m, M: Machine> Memory<'m, M> {
     }
 
     /// As [`plan_mishap`](Self::plan_mishap), and every allocation of frames after it fails too, until that
-    /// is cancelled. Free objects of a pool can still be allocated.
+    /// is cancelled. Free objects of a slab pool can still be allocated.
     pub fn plan_mishaps_from(&self, nth: u64) {
         self.mishap.plan(nth, u64::MAX);
     }
@@ -193,7 +189,7 @@ impl<'m, M: Machine> Memory<'m, M> {
         self.mishap.plan(nth, in_a_row);
     }
 
-    /// Whether a planned mishap has happened, and was not cancelled since: no reclaiming cures it.
+    /// Whether a planned mishap has happened, and was not cancelled since: no trimming cures it.
     pub(crate) fn has_mishap_happened(&self) -> bool {
         self.mishap.has_struck()
     }

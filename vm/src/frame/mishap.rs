@@ -52,8 +52,8 @@ impl<C: Cpu> Mishap<C> {
         cfg!(debug_assertions) && self.plan.load(Relaxed) & LEFT != 0 && self.count_down()
     }
 
-    /// As [`strikes`](Self::strikes), for an object of a pool: only the first failure in a row applies, as a
-    /// free object can be allocated again whether or not there is memory.
+    /// As [`strikes`](Self::strikes), for an object of a slab pool: only the first failure in a row applies,
+    /// as a free object can be allocated again whether or not there is memory.
     #[inline(always)]
     pub fn strikes_object(&self) -> bool {
         let untroubled = |plan| plan & LEFT == 0 || plan & STRUCK != 0;

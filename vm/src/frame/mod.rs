@@ -1,4 +1,4 @@
-//! Floor 4: physical frames: their records, allocation and freeing, and pools of small objects.
+//! Floor 4: physical frames: their records, allocation and freeing, and slab pools of small objects.
 //!
 //! ```text
 //!   firmware          BootMap ── boot memory: records, caches ──┐
@@ -11,28 +11,31 @@
 //!                  CpuCache × CPUs            │ │
 //!                    ▲ │ one frame            │ │
 //!                    │ ▼                      │ ▼
-//!     Memory:  alloc_frame, drop of Frame   alloc, drop of Folio   alloc_table, Pool<T>
+//!     Memory:  alloc_frame, drop of Frame   alloc, drop of Folio   alloc_table, SlabPool<T>
 //! ```
 //!
 //! | here | holds |
 //! |---|---|
 //! | `memory` | [`Memory`]: all physical memory of a machine; the interface to the floors above |
 //! | `alloc`, `free`, `request` | every path of allocation and freeing; requests |
-//! | `boot` | boot map, early set-up, memory never freed, deferred initialisation of records |
+//! | `boot` | boot map, early set-up, memory never freed, [deferred init](DeferredInit) of records |
 //! | `record` | the record of a frame, its state word, the table of all records, folios |
 //! | `zone` | free blocks of a node, watermarks, the order in which zones are asked |
 //! | `percpu` | each CPU's cache of single frames |
-//! | `slab` | object pools |
-//! | `registry`, `held` | pool objects that are reached by a number; those that are held |
+//! | `slab` | slab pools |
+//! | `registry`, `held` | slab objects that are reached by a number; those that are held |
 //! | `parts` | zeroing and copying of large blocks, with helpers |
 //! | `owned` | frames and tables as values with one owner; those that wait for a flush |
-//! | `huge_pool` | huge pages that are kept back from the zones: the reserved pool |
-//! | `huge_zero`, `zero_table` | the huge zero page, and its users; the table that shows one |
-//! | `reclaim` | memory that waits for readers |
+//! | `hugetlb` | [`HugetlbPool`]: huge pages that are kept back from the zones |
+//! | `huge_zero`, `zero_table` | [`ZeroPages`]: the huge zero page, and its users; the table that shows one |
+//! | `deferred_free` | memory that waits for readers |
 //! | `check`, `stats`, `mishap` | the recount, counters, injected failures |
 //!
 //! The common case, one frame, is a pop or push on the CPU's own stack and one store into the frame's record:
 //! no read-modify-write, no fence, no line that another CPU writes.
+//!
+//! Parts of [`Memory`] with state and questions of their own are views: a value that borrows the memory, and
+//! has the methods of its directory ([`DeferredInit`], [`HugetlbPool`], [`ZeroPages`]).
 //!
 //! # One door
 //!
@@ -63,10 +66,11 @@
 mod alloc;
 mod boot;
 mod check;
+mod deferred_free;
 mod free;
 mod held;
-mod huge_pool;
 mod huge_zero;
+mod hugetlb;
 mod index_pools;
 mod index_reserve;
 mod memory;
@@ -74,7 +78,6 @@ mod mishap;
 mod owned;
 mod parts;
 mod percpu;
-mod reclaim;
 mod record;
 mod registry;
 mod request;
@@ -87,15 +90,16 @@ mod zone;
 pub(crate) mod tests;
 
 pub use boot::{
-    BootAllocator, BootError, BootMap, BootMemory, EarlyAllocator, MAX_PHYS_BITS, NodeInitReport,
+    BootAllocator, BootError, BootMap, BootMemory, DeferredInit, EarlyAllocator, MAX_PHYS_BITS,
+    NodeInitReport,
 };
 pub use boot::{RECORDS_WRITTEN, RecordInit, Region, RegionKind, SECTION_FRAMES};
 pub use check::{FrameCheckError, FrameCounts};
 pub(crate) use held::{HeldRegistry, Hold};
-pub use huge_pool::PoolCounts;
-pub(crate) use huge_pool::{HugeReserve, NotTaken, PoolCopy, PoolFolio, PoolTake, TakingBack};
-pub use huge_zero::HugeZeroOptions;
+pub use huge_zero::{HugeZeroOptions, ZeroPages};
 pub(crate) use huge_zero::{HugeZeroUse, NoHugeZero, Taken};
+pub(crate) use hugetlb::{HugetlbCopy, HugetlbFolio, HugetlbReservation, HugetlbTake, NotTaken, OwnerUnmap};
+pub use hugetlb::{HugetlbCounts, HugetlbPool};
 pub use index_pools::{IndexAllocator, IndexPools};
 pub use index_reserve::IndexReserve;
 pub use memory::Memory;
@@ -107,11 +111,11 @@ pub use owned::{TableFrame, Unhooked, ZeroedFolio, ZeroedFrame};
 pub(crate) use owned::{UnhookedFrames, UnhookedLists, UserFrame, height_of_order, note_dirty};
 pub use percpu::{BATCH, CAPACITY};
 use record::FrameTable;
-pub use record::{AnonNodeId, Birth, FrameMeta, FrameState, Kind, RecordExtent};
+pub use record::{AnonKey, AnonNodeId, FrameMeta, FrameState, Kind, RecordExtent};
 pub(crate) use record::{NotMappedAgain, SLOTS_PER_PART, Words};
 pub(crate) use registry::Registry;
 pub use request::{AllocRequest, FramePlacement, Priority};
-pub use slab::{BoundPool, Pool};
+pub use slab::{BoundSlabPool, SlabPool};
 pub use stats::Stats;
 pub use zone::{Watermark, Zone};
 

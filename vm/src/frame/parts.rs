@@ -42,7 +42,7 @@ impl<M: Machine> Memory<'_, M> {
             Ok::<(), Infallible>(())
         });
         let job = job.min_chunk(PARTS_AT_ONCE).max_helpers((nr / PARTS_A_HELPER) as u32 - 1);
-        if workers.run(&job.on_nodes(self.helper_nodes(self.node_of(pfn)))).is_err() {
+        if workers.run(&job.on_nodes(self.zone_of(pfn).helper_nodes(self.machine))).is_err() {
             // A helper panicked: its parts are not known.
             each(0..nr);
         }

@@ -4,7 +4,7 @@
 //! Here is which frame it is: a word of each zone, written once. What is in it is the format's matter, so the
 //! floor above fills it. It is kept for good, so no user is counted: a frame for each node at most.
 
-use super::{Memory, TableFrame};
+use super::{TableFrame, ZeroPages};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::Pfn;
@@ -32,32 +32,33 @@ impl<C: Cpu> ZeroTableCell<C> {
     }
 }
 
-impl<M: Machine> Memory<'_, M> {
+impl<'m, M: Machine> ZeroPages<'m, M> {
     /// The table of zeros to show from this CPU: with [pages for each
     /// node](super::HugeZeroOptions::per_node), that of its node.
-    pub(crate) fn zero_table(&self) -> Option<Pfn> {
-        self.zones[self.local_huge_zero()].zero_table().get()
+    #[inline]
+    pub(crate) fn table(self) -> Option<Pfn> {
+        self.local_table().get()
     }
 
     /// Keeps the table, of this memory, as the one to show from this CPU, for good. `Err` with the table
     /// where there is one already. The caller has filled it with entries that show the zero page, never to
     /// write, and marked as accessed; it is not written from now on.
-    pub(crate) fn place_zero_table<'m>(&self, table: TableFrame<'m, M>) -> Result<Pfn, TableFrame<'m, M>> {
-        let pfn = table.pfn();
-        if self.zones[self.local_huge_zero()].zero_table().place(pfn) {
-            Ok(table.keep(self))
-        } else {
-            Err(table)
-        }
+    pub(crate) fn place_table<'t>(self, table: TableFrame<'t, M>) -> Result<Pfn, TableFrame<'t, M>> {
+        if self.local_table().place(table.pfn()) { Ok(table.keep(self.memory)) } else { Err(table) }
+    }
+
+    #[inline]
+    fn local_table(self) -> &'m ZeroTableCell<M::Cpu> {
+        self.memory.zones[self.local()].zero_table()
     }
 
     /// Whether the frame is a table of zeros. The answer "yes" stays.
-    pub fn is_zero_table(&self, pfn: Pfn) -> bool {
-        self.zones.iter().any(|zone| zone.zero_table().get() == Some(pfn))
+    pub fn is_table(self, pfn: Pfn) -> bool {
+        self.memory.zones.iter().any(|zone| zone.zero_table().get() == Some(pfn))
     }
 
     /// Frames of tables of zeros: they are allocated, and stay so.
-    pub fn zero_table_frames(&self) -> u64 {
-        self.zones.iter().filter(|zone| zone.zero_table().get().is_some()).count() as u64
+    pub fn table_frames(self) -> u64 {
+        self.memory.zones.iter().filter(|zone| zone.zero_table().get().is_some()).count() as u64
     }
 }

@@ -76,7 +76,7 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         memory: &'a N,
     ) -> Result<TreeEdit<'a, T, C, N, F>, NoMemory> {
         let guard = self.begin_edit();
-        let pages = hull(old, new).intersect(VpnRange::new(Vpn(0), END));
+        let pages = span(old, new).intersect(VpnRange::new(Vpn(0), END));
         // SAFETY: the edit has the guard, which it drops last.
         let root = unsafe { RootRef::from_word(self.root.load(Acquire)) };
         let Some(root) = root.filter(|_| !pages.is_empty()) else {
@@ -236,7 +236,7 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> TreeEdit<'_, T, C, N, F
         for node in core::mem::replace(&mut self.replaced, NodeList::EMPTY).iter::<C, F>() {
             let (tag, bytes) = (self.memory.node_tag(), size_of::<IndexNode<C, F>>());
             // SAFETY: the store above unlinked it; only this edit uses its head, and it stays until it is
-            // reclaimed.
+            // freed.
             unsafe { unlinked.push::<C>(IndexNode::head(node), tag, bytes) };
         }
     }
@@ -276,7 +276,7 @@ impl<T, C: Cpu, N: IndexMemory<T, C, F>, const F: usize> Drop for TreeEdit<'_, T
 }
 
 /// All pages that change.
-fn hull(old: VpnRange, new: &[NodeSlot]) -> VpnRange {
+fn span(old: VpnRange, new: &[NodeSlot]) -> VpnRange {
     let (Some(first), Some(last)) = (new.first(), new.last()) else { return old };
     let pages = VpnRange::new(Vpn(first.key()), Vpn(last.end()));
     if old.is_empty() {

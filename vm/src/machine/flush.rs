@@ -6,7 +6,7 @@ use crate::units::{Vpn, VpnRange};
 ///
 /// | edit | `pages` | `named` |
 /// |---|---|---|
-/// | base pages | their hull | the same |
+/// | base pages | their span | the same |
 /// | one huge leaf | all of its pages | one of them: a TLB forgets a leaf whole |
 /// | accessed bits are cleared | none | those pages |
 ///
@@ -15,7 +15,7 @@ use crate::units::{Vpn, VpnRange};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlushRange {
-    /// The hull of all pages whose entries allow less than before, or map something else.
+    /// The span of all pages whose entries allow less than before, or map something else.
     pub pages: VpnRange,
     /// What each CPU that runs the space drops. Inside of `pages`, where these are not empty.
     pub named: VpnRange,

@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `shared` | `Object`: shared anonymous memory, of base pages or of the reserved pool |
+//! | `shared` | `Object`: shared anonymous memory, of base pages or of the hugetlb pool |
 //! | `objects` | `Objects`: all objects of a system, by number |
 //! | `page_index` | page of an object to its frame |
 //! | `pager` | [`Pager`]: the embedder's objects, and waits for their pages |
@@ -10,7 +10,7 @@
 //! There is shared anonymous memory: an `Object` that is created with its mapping, or by a handle
 //! ([`ObjectHandle`](crate::space::ObjectHandle)), and dies when no page of it is mapped any more and no
 //! handle holds it. Its pages are base pages, folios of 512 of them that faults have given it, or huge pages
-//! of the reserved pool. And there are objects of the embedder, by a handle: what faults find missing, a
+//! of the hugetlb pool. And there are objects of the embedder, by a handle: what faults find missing, a
 //! [`Pager`] fills, without sleeping. The frames are the object's, here; what an embedder does to have them
 //! written back, or that a page goes again, comes with files.
 //!
@@ -46,5 +46,5 @@ mod loom_tests;
 pub(crate) use objects::Objects;
 pub(crate) use page_index::{FoundPage, MAX_PAGES};
 pub use pager::{PageAnswer, Pager, PagerKey};
-pub use shared::SharedPoolCounts;
+pub use shared::SharedHugetlbCounts;
 pub(crate) use shared::{FillError, Object};

@@ -2,7 +2,7 @@
 
 use super::pager::{PageAnswer, PageWait, PageWaits, Pager, PagerKey};
 use super::{Object, page_index};
-use crate::frame::{HugeReserve, Memory, PageFill, Registry};
+use crate::frame::{HugetlbReservation, Memory, PageFill, Registry};
 use crate::machine::Machine;
 use crate::sync::{Rcu, ReadGuard};
 use crate::units::PageSize;
@@ -78,19 +78,19 @@ impl<'m, M: Machine> Objects<'m, M> {
         self.registry.insert(memory, number, object).ok().map(|_| ())
     }
 
-    /// As [`create`](Self::create), of huge pages of the reserved pool of `size`; `reserve` are those that
+    /// As [`create`](Self::create), of huge pages of the hugetlb pool of `size`; `reserve` are those that
     /// were set aside for it: one for each page, or none. They stay the caller's where there is no memory:
     /// `None`.
-    pub(crate) fn create_pool(
+    pub(crate) fn create_hugetlb(
         &self,
         memory: &Memory<'m, M>,
         rcu: &Rcu<M::Cpu>,
         number: NonZeroU64,
         (size, pages): (PageSize, u64),
-        reserve: &mut Option<HugeReserve<'_, M>>,
+        reserve: &mut Option<HugetlbReservation<'_, M>>,
     ) -> Option<()> {
-        let nr = reserve.as_ref().map_or(0, HugeReserve::nr);
-        let object = Object::new_pool(number, pages, (size, nr), memory.id(), rcu.id());
+        let nr = reserve.as_ref().map_or(0, HugetlbReservation::nr);
+        let object = Object::new_hugetlb(number, pages, (size, nr), memory.id(), rcu.id());
         self.registry.insert(memory, number, object).ok()?;
         if let Some(reserve) = reserve.take() {
             reserve.into_object();

@@ -1,4 +1,4 @@
-//! Shared anonymous memory: of base pages and folios, or of huge pages of the reserved pool.
+//! Shared anonymous memory: of base pages and folios, or of huge pages of the hugetlb pool.
 //!
 //! What the pool has set aside for an object is counted here, and not in entries: a page that is not filled
 //! yet may be filled by a fault in any space. So the pool's `reserved` is the number of entries that say so
@@ -6,7 +6,7 @@
 
 use super::PagerKey;
 use super::page_index::{FoundPage, MAX_PAGES, PageIndex};
-use crate::frame::{FrameRef, HugeReserve, Memory, PageFill, PoolFolio, PoolTake, TakenSlot};
+use crate::frame::{FrameRef, HugetlbFolio, HugetlbReservation, HugetlbTake, Memory, PageFill, TakenSlot};
 use crate::frame::{ZeroedFolio, ZeroedFrame};
 use crate::machine::{Cpu, Machine};
 use crate::sync::{ReadGuard, SpinLock, UniqueId, lockdep};
@@ -22,12 +22,12 @@ pub(crate) struct Object<C: Cpu> {
     pages: u64,
     /// What fills its pages, if they are not zeros at first.
     pager: Option<PagerKey>,
-    /// The size of its pages: not base pages where they are of the reserved pool.
+    /// The size of its pages: not base pages where they are of the hugetlb pool.
     size: PageSize,
     /// Whether the pool has set a huge page aside for each page.
     reserves: bool,
     /// Its lock also guards which frames the index has.
-    counts: SpinLock<ObjectCounts, C, { lockdep::FILE.0 }>,
+    counts: SpinLock<ObjectCounts, C, { lockdep::OBJECT.0 }>,
     index: PageIndex<C>,
 }
 
@@ -41,10 +41,10 @@ struct ObjectCounts {
     filled: u64,
 }
 
-/// What the reserved pool has to do with one object of shared memory, in huge pages.
+/// What the hugetlb pool has to do with one object of shared memory, in huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct SharedPoolCounts {
+pub struct SharedHugetlbCounts {
     /// Those that it has, whether an entry maps them or not.
     pub filled: u64,
     /// Those that are set aside for pages which were not touched yet.
@@ -56,7 +56,7 @@ pub(super) struct LeftOver<'m, M: Machine> {
     /// What its index held.
     pub frames: TakenSlot<'m, M>,
     /// What was set aside for it.
-    pub reserve: Option<HugeReserve<'m, M>>,
+    pub reserve: Option<HugetlbReservation<'m, M>>,
 }
 
 /// Why a page of an object cannot be filled.
@@ -96,9 +96,9 @@ impl<C: Cpu> Object<C> {
         Self { pager: Some(key), ..Self::new(number, (MAX_PAGES, mapped), memory, rcu) }
     }
 
-    /// As [`new`](Self::new), of huge pages of the reserved pool of `size`, of which `reserved` are set aside
+    /// As [`new`](Self::new), of huge pages of the hugetlb pool of `size`, of which `reserved` are set aside
     /// for it: one for each page, or none.
-    pub(super) fn new_pool(
+    pub(super) fn new_hugetlb(
         number: NonZeroU64,
         pages: u64,
         (size, reserved): (PageSize, u64),
@@ -129,15 +129,15 @@ impl<C: Cpu> Object<C> {
         self.pager
     }
 
-    /// By what right a page that is not filled takes a huge page of the reserved pool.
-    pub(crate) fn pool_take(&self) -> PoolTake {
-        if self.reserves { PoolTake::Reserved } else { PoolTake::Available }
+    /// By what right a page that is not filled takes a huge page of the hugetlb pool.
+    pub(crate) fn hugetlb_take(&self) -> HugetlbTake {
+        if self.reserves { HugetlbTake::Reserved } else { HugetlbTake::Available }
     }
 
-    /// What it has of the reserved pool; stale at once.
-    pub(crate) fn pool_counts(&self) -> SharedPoolCounts {
+    /// What it has of the hugetlb pool; stale at once.
+    pub(crate) fn hugetlb_counts(&self) -> SharedHugetlbCounts {
         let counts = self.counts.lock();
-        SharedPoolCounts { filled: counts.filled, reserved: counts.reserved }
+        SharedHugetlbCounts { filled: counts.filled, reserved: counts.reserved }
     }
 
     /// The frame that holds a page; stale at once, and returned without a reference.
@@ -162,7 +162,7 @@ impl<C: Cpu> Object<C> {
         self.index.find(memory, page, reading)
     }
 
-    /// As [`fill`](Self::fill), of a block of the size of a huge page: `page` is the first that it is for. It
+    /// As [`fill`](Self::fill), of a folio of the size of a huge page: `page` is the first that it is for. It
     /// stays the caller's where the object has any of these pages: what it has of the first is returned.
     ///
     /// # Errors
@@ -245,22 +245,22 @@ impl<C: Cpu> Object<C> {
         })
     }
 
-    /// As [`fill`](Self::fill), of a huge page of the reserved pool: `page` is the first that it is for.
+    /// As [`fill`](Self::fill), of a huge page of the hugetlb pool: `page` is the first that it is for.
     ///
     /// # Errors
     /// As of that.
-    pub(crate) fn fill_from_pool<'m, M: Machine<Cpu = C>>(
+    pub(crate) fn fill_hugetlb<'m, M: Machine<Cpu = C>>(
         &self,
         memory: &'m Memory<'m, M>,
         page: u64,
-        folio: &mut Option<PoolFolio<'_, M>>,
+        folio: &mut Option<HugetlbFolio<'_, M>>,
         reading: &ReadGuard<'_, C>,
     ) -> Result<Pfn, FillError> {
         self.fill_with((page, self.size.order()), (memory, reading), |owner, counts| {
             let folio = folio.take()?;
             counts.filled += 1;
             // One was set aside for each page that is not filled, where any was.
-            if folio.take() == PoolTake::Reserved && !mutant!("pool.object-reserve-kept") {
+            if folio.take() == HugetlbTake::Reserved && !mutant!("pool.object-reserve-kept") {
                 counts.reserved -= 1;
             }
             Some(folio.into_file(owner))
@@ -327,7 +327,7 @@ impl<C: Cpu> Object<C> {
         let reserved = core::mem::take(&mut counts.reserved);
         counts.filled = 0;
         let reserved = if mutant!("pool.object-reserve-lost") { 0 } else { reserved };
-        let reserve = HugeReserve::counted_by_object(memory, self.size, reserved);
+        let reserve = HugetlbReservation::counted_by_object(memory, self.size, reserved);
         Some(LeftOver { frames: self.index.take_all(memory, reading), reserve })
     }
 }

@@ -32,7 +32,7 @@ use crate::vma::Backing;
 enum Readable<'v, M: Machine> {
     Zeros,
     Frame(FrameRef<'v, M>),
-    /// Of a huge page, copied already: a reference to its block would be one to the first frame.
+    /// Of a huge page, copied already: a reference to its folio would be one to the first frame.
     Copied,
 }
 
@@ -54,7 +54,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// Where the first page is such: [`Error::Fault`] where it is not mapped, not to be loaded from, or
-    /// memory that was [given](super::MapBacking::Pfn); [`Error::NoMemory`].
+    /// [PFN-mapped](super::MapBacking::Pfn) memory; [`Error::NoMemory`].
     pub fn copy_from(&self, addr: VirtAddr, to: &mut [u8]) -> Result<usize, Error> {
         self.copies().load(addr, to)
     }
@@ -163,7 +163,7 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
             &mut prepared,
             None,
             |prepared, after_writers| {
-                let guard = self.pins.faults.share_page(page, after_writers);
+                let guard = self.pins.faults.read_lock_page(page, after_writers);
                 self.source_attempt(page, part, &Locked::new(&guard), prepared)
             },
         );

@@ -8,7 +8,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{Carve, PerCpu, PreemptOff};
 use crate::table::{CountedLeaf, LeafClass};
 use crate::units::Order;
-use crate::vma::HugeSizes;
+use crate::vma::MthpPolicies;
 use core::fmt;
 
 macro_rules! counters {
@@ -64,12 +64,12 @@ counters! {
     SpfForking = "spf_forking",
     /// Speculation gave up: a frame has to be copied, and none was prepared for that.
     SpfCowUnprepared = "spf_cow_unprepared",
-    /// Speculation gave up: it needs a block, a huge page or a page of an object that was not prepared.
+    /// Speculation gave up: it needs a folio, a huge page or a page of an object that was not prepared.
     SpfUnprepared = "spf_unprepared",
     /// Speculation gave up: a store to a huge page that others have too, which is split for that.
     SpfHugeShared = "spf_huge_shared",
-    /// Speculation gave up: the reserved pool has no huge page (only the locked path may report that).
-    SpfPoolEmpty = "spf_pool_empty",
+    /// Speculation gave up: the hugetlb pool has no huge page (only the locked path may report that).
+    SpfHugetlbEmpty = "spf_hugetlb_empty",
     /// Speculation gave up: the object has no such page (only the locked path may report that).
     SpfBeyond = "spf_beyond",
     /// Page faults resolved with the mapping's record held.
@@ -80,11 +80,11 @@ counters! {
     ThpFaultAlloc = "thp_fault_alloc",
     /// Faults that got a base page because no block for a huge page was free.
     ThpFaultFallback = "thp_fault_fallback",
-    /// Blocks of huge pages split into frames.
+    /// Folios of huge pages split into frames.
     ThpSplitPage = "thp_split_page",
     /// Huge entries split into tables.
     ThpSplitPmd = "thp_split_pmd",
-    /// Huge leaves of private memory, one for each space that maps the block: a number that rises and
+    /// Huge leaves of private memory, one for each space that maps the folio: a number that rises and
     /// falls, on one CPU below zero.
     NrAnonTransparentHugepages = "nr_anon_transparent_hugepages",
     /// Huge pages allocated by faults for shared memory.
@@ -93,7 +93,7 @@ counters! {
     ThpFileFallback = "thp_file_fallback",
     /// Huge leaves of shared memory installed by faults.
     ThpFileMapped = "thp_file_mapped",
-    /// Huge leaves of shared memory, but those of the reserved pool: a number that rises and falls, on one
+    /// Huge leaves of shared memory, but those of the hugetlb pool: a number that rises and falls, on one
     /// CPU below zero.
     NrShmemPmdMapped = "nr_shmem_pmdmapped",
     /// Huge pages allocated for a collapse.
@@ -122,19 +122,19 @@ counters! {
     FollPinAcquired = "nr_foll_pin_acquired",
     /// Pages unpinned.
     FollPinReleased = "nr_foll_pin_released",
-    /// Blocks of 16 KiB installed by faults.
+    /// Folios of 16 KiB installed by faults.
     AnonFaultAlloc16kB = "anon_fault_alloc_16kB",
-    /// Blocks of 32 KiB installed by faults.
+    /// Folios of 32 KiB installed by faults.
     AnonFaultAlloc32kB = "anon_fault_alloc_32kB",
-    /// Blocks of 64 KiB installed by faults.
+    /// Folios of 64 KiB installed by faults.
     AnonFaultAlloc64kB = "anon_fault_alloc_64kB",
-    /// Blocks of 128 KiB installed by faults.
+    /// Folios of 128 KiB installed by faults.
     AnonFaultAlloc128kB = "anon_fault_alloc_128kB",
-    /// Blocks of 256 KiB installed by faults.
+    /// Folios of 256 KiB installed by faults.
     AnonFaultAlloc256kB = "anon_fault_alloc_256kB",
-    /// Blocks of 512 KiB installed by faults.
+    /// Folios of 512 KiB installed by faults.
     AnonFaultAlloc512kB = "anon_fault_alloc_512kB",
-    /// Blocks of 1 MiB installed by faults.
+    /// Folios of 1 MiB installed by faults.
     AnonFaultAlloc1024kB = "anon_fault_alloc_1024kB",
     /// Faults for which no block of 16 KiB was free: the next smaller size was tried.
     AnonFaultFallback16kB = "anon_fault_fallback_16kB",
@@ -153,8 +153,7 @@ counters! {
 }
 
 impl Counter {
-    /// Of the smallest size between a base page and a huge page, and upwards: blocks installed by faults, and
-    /// those that were not free.
+    /// Of the smallest mTHP size, and upwards: folios installed by faults, and those that were not free.
     const OF_SIZES: [[Counter; 2]; 7] = [
         [Counter::AnonFaultAlloc16kB, Counter::AnonFaultFallback16kB],
         [Counter::AnonFaultAlloc32kB, Counter::AnonFaultFallback32kB],
@@ -165,10 +164,9 @@ impl Counter {
         [Counter::AnonFaultAlloc1024kB, Counter::AnonFaultFallback1024kB],
     ];
 
-    /// The counter of blocks of this order that faults have installed; `None` where it is no size between a
-    /// base page and a huge page.
+    /// The counter of folios of this order that faults have installed; `None` where it is no mTHP order.
     pub const fn anon_fault_alloc(order: Order) -> Option<Counter> {
-        match HugeSizes::index(order) {
+        match MthpPolicies::index(order) {
             Some(size) => Some(Self::OF_SIZES[size][0]),
             None => None,
         }
@@ -184,10 +182,10 @@ impl Counter {
         }
     }
 
-    /// The counter of blocks of this order that faults have wanted and not got; `None` as for
+    /// The counter of folios of this order that faults have wanted and not got; `None` as for
     /// [`anon_fault_alloc`](Self::anon_fault_alloc).
     pub const fn anon_fault_fallback(order: Order) -> Option<Counter> {
-        match HugeSizes::index(order) {
+        match MthpPolicies::index(order) {
             Some(size) => Some(Self::OF_SIZES[size][1]),
             None => None,
         }

@@ -3,7 +3,7 @@
 //! | bits | meaning |
 //! |---|---|
 //! | 0 | faults allocate late: the space was forked, or is a fork, so its writes may have to copy frames; |
-//! | | or they may want blocks of several frames |
+//! | | or they may want folios of several frames |
 //! | 1..64 | the first page that the fork under way has not swept; 0: none is under way |
 //! | | all ones: a collapse is under way: discards wait, and faults say which pages they take |
 //!
@@ -23,7 +23,7 @@
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::units::{Order, Vpn, VpnRange};
-use crate::vma::{HugeSizes, pages_of};
+use crate::vma::{MthpPolicies, pages_of};
 use core::cell::Cell;
 use core::fmt;
 
@@ -62,8 +62,8 @@ pub(super) struct CollapseUnderWay<'a, C: Cpu> {
 }
 
 impl<C: Cpu> ForkCursor<C> {
-    /// Of a space that was never forked, whose faults may want blocks of these sizes.
-    pub fn new(sizes: HugeSizes) -> Self {
+    /// Of a space that was never forked, whose faults may want folios of these sizes.
+    pub fn new(sizes: MthpPolicies) -> Self {
         let cursor = AtomicU64::new(if sizes.is_never() { 0 } else { LATE });
         Self { cursor, collapse: AtomicU64::new(0) }
     }
@@ -74,7 +74,7 @@ impl<C: Cpu> ForkCursor<C> {
     }
 
     /// Whether a write fault is to find out first what it needs, and to allocate that then: writes to the
-    /// space may have to copy frames, or may want blocks. A hint.
+    /// space may have to copy frames, or may want folios. A hint.
     #[inline(always)]
     pub fn allocates_late(&self) -> bool {
         self.cursor.load(Relaxed) != 0

@@ -50,7 +50,7 @@ pub use activate::{Active, LazyTlb};
 pub use counters::{Counter, Counters, Totals};
 use edit::Mappings;
 use edit::entries::Entries;
-pub use edit::{Held, RangeGuard, RangeReadGuard};
+pub use edit::{RangeGuard, RangeReadGuard, RangeToken};
 pub use error::Error;
 pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
 pub use inspect::Inspect;
@@ -79,7 +79,7 @@ pub struct AddressSpace<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
     mappings: Mappings<'v, M>,
     entries: Entries<'v, M>,
-    /// Its place in the tree of spaces, whose number the frames that are born in it note.
+    /// Its place in the tree of spaces, whose number the anon keys of its frames name.
     node: SpaceNode<'v, M>,
     path: Path,
 }
@@ -102,7 +102,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         parent: Option<&SpaceNode<'v, M>>,
     ) -> Result<Self, Error> {
         layout.check::<M::Format>()?;
-        let root = vm.or_reclaim(|| vm.memory.alloc_table(crate::frame::Priority::Normal));
+        let root = vm.retry_after_trim(|| vm.memory.alloc_table(crate::frame::Priority::Normal));
         let root = root.ok_or(Error::NoMemory)?;
         let number = vm.numbers.next();
         let node = SpaceNode::new(vm, SpaceId(number), parent).ok_or(Error::NoMemory)?;
@@ -142,5 +142,7 @@ impl<M: Machine> fmt::Debug for AddressSpace<'_, M> {
     }
 }
 
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;

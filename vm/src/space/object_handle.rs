@@ -60,7 +60,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         if pages > MAX_PAGES {
             return Err(Error::NoMemory);
         }
-        let object = vm.or_reclaim(|| vm.create_object(pages, 1)).ok_or(Error::NoMemory)?;
+        let object = vm.retry_after_trim(|| vm.create_object(pages, 1)).ok_or(Error::NoMemory)?;
         Ok(Self { vm, object })
     }
 
@@ -75,7 +75,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         if !vm.objects.has_pager() {
             return Err(Error::Invalid);
         }
-        let object = vm.or_reclaim(|| vm.create_paged_object(key, 1)).ok_or(Error::NoMemory)?;
+        let object = vm.retry_after_trim(|| vm.create_paged_object(key, 1)).ok_or(Error::NoMemory)?;
         Ok(Self { vm, object })
     }
 
@@ -126,14 +126,14 @@ impl ObjectPages<'_> {
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// A handle of the object that is mapped at `addr`, and the page of it that is there; `None` where no
-    /// object is mapped: memory of the space's own, of the reserved pool, or frames that were given.
+    /// object is mapped: memory of the space's own, of the hugetlb pool, or PFN-mapped frames.
     ///
     /// Locks the page to read; what is mapped there may be something else once this returns.
     pub fn object_at(&self, addr: VirtAddr) -> Option<(ObjectHandle<'v, M>, u64)> {
         let page = addr.vpn();
         let pages = VpnRange::new(page, page.add(1));
-        let guard = self.mappings.share(pages);
-        let vma = self.mappings.first_in(guard.held(), pages)?;
+        let guard = self.mappings.read(pages);
+        let vma = self.mappings.first_in(guard.token(), pages)?;
         let Backing::Object(object) = vma.backing.get() else { return None };
         Some((ObjectHandle::hold(self.vm, object), vma.offset_at(page)))
     }

@@ -4,7 +4,7 @@ use super::Vm;
 use crate::frame::RecordInit;
 use crate::machine::Machine;
 use crate::object::Pager;
-use crate::vma::{HugePolicy, HugeSizes, SharedHugePolicy, ZeroPagePolicy};
+use crate::vma::{HugePolicy, MthpPolicies, SharedHugePolicy, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
 
@@ -26,10 +26,10 @@ pub struct VmOptions<'m, M: Machine> {
     pub workers: Option<&'m WorkerPool<'m, M>>,
     /// When private memory gets huge pages. (Linux: `transparent_hugepage/enabled`.)
     pub huge_pages: HugePolicy,
-    /// When private memory gets blocks of the sizes between a base page and a huge page. (Linux:
+    /// When private memory gets mTHP folios. (Linux:
     /// `hugepages-*kB/enabled`.)
-    pub huge_sizes: HugeSizes,
-    /// When shared anonymous memory gets huge pages other than those of the reserved pool. (Linux:
+    pub mthp: MthpPolicies,
+    /// When shared anonymous memory gets huge pages other than those of the hugetlb pool. (Linux:
     /// `shmem_enabled`.)
     pub shared_huge_pages: SharedHugePolicy,
     /// What loads of untouched memory find where huge pages are allowed.
@@ -44,7 +44,7 @@ impl<M: Machine> Default for VmOptions<'_, M> {
             records: RecordInit::Eager,
             workers: None,
             huge_pages: HugePolicy::Never,
-            huge_sizes: HugeSizes::NEVER,
+            mthp: MthpPolicies::NEVER,
             shared_huge_pages: SharedHugePolicy::Never,
             zero_page: ZeroPagePolicy::Huge,
             pager: None,
@@ -66,7 +66,7 @@ impl<M: Machine> fmt::Debug for VmOptions<'_, M> {
             .field("records", &self.records)
             .field("workers", &self.workers)
             .field("huge_pages", &self.huge_pages)
-            .field("huge_sizes", &self.huge_sizes)
+            .field("mthp", &self.mthp)
             .field("shared_huge_pages", &self.shared_huge_pages)
             .field("zero_page", &self.zero_page)
             .field("has_pager", &self.pager.is_some())
@@ -85,9 +85,9 @@ impl<M: Machine> Vm<'_, M> {
         self.shared_huge
     }
 
-    /// When private memory gets blocks of the sizes between a base page and a huge page.
-    pub fn huge_sizes(&self) -> HugeSizes {
-        self.huge_sizes
+    /// When private memory gets mTHP folios.
+    pub fn mthp(&self) -> MthpPolicies {
+        self.mthp
     }
 
     /// What loads of untouched memory find, where huge pages are allowed.

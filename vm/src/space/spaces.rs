@@ -91,7 +91,7 @@ impl<'v, M: Machine> Spaces<'v, M> {
             Ok(hold) => return Ok(SpaceHandle { hold }),
             Err(space) => space,
         };
-        if !self.vm.reclaim_for_lack() {
+        if !self.vm.trim_for_lack() {
             return Err(Error::NoMemory);
         }
         let hold = self.registry.insert(number, refused).map_err(|_| Error::NoMemory)?;

@@ -4,15 +4,16 @@ use super::counters::{Counter, Counters, Totals};
 use super::options::VmOptions;
 use crate::anon::AnonNodes;
 use crate::frame::{
-    BootError, BootMap, BootMemory, HugeReserve, IndexAllocator, IndexPools, IndexReserve, Memory, PoolCounts,
+    BootError, BootMap, BootMemory, HugetlbCounts, HugetlbReservation, IndexAllocator, IndexPools,
+    IndexReserve, Memory,
 };
 use crate::machine::Machine;
-use crate::object::{Object, Objects, PagerKey, SharedPoolCounts};
+use crate::object::{Object, Objects, PagerKey, SharedHugetlbCounts};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::table::{LeafClass, SlotRun};
 use crate::tlb::{Shootdown, ShootdownStats};
 use crate::units::{NodeMask, Order, PageSize};
-use crate::vma::{Backing, HugePolicy, HugeSizes, ObjectId, SharedHugePolicy, Vma, ZeroPagePolicy};
+use crate::vma::{Backing, HugePolicy, MthpPolicies, ObjectId, SharedHugePolicy, Vma, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
 
@@ -39,8 +40,8 @@ pub struct Vm<'m, M: Machine> {
     pub(super) huge_policy: HugePolicy,
     /// When shared memory gets them.
     pub(super) shared_huge: SharedHugePolicy,
-    /// When private memory gets blocks of the sizes between a base page and a huge page.
-    pub(super) huge_sizes: HugeSizes,
+    /// When private memory gets mTHP folios.
+    pub(super) mthp: MthpPolicies,
     /// What loads find where a huge page is allowed.
     pub(super) zero_page: ZeroPagePolicy,
     /// Numbers of spaces, of objects, and of the identities of private copies.
@@ -87,7 +88,7 @@ impl<'m, M: Machine> Vm<'m, M> {
             workers: options.workers,
             huge_policy: options.huge_pages,
             shared_huge: options.shared_huge_pages,
-            huge_sizes: options.huge_sizes,
+            mthp: options.mthp,
             zero_page: options.zero_page,
             numbers,
         })
@@ -101,10 +102,10 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.objects.page_ready(object, page);
     }
 
-    /// Makes the reserved pool one of `pages` huge pages of a size, as far as that can be, by helpers of each
+    /// Makes the hugetlb pool one of `pages` huge pages of a size, as far as that can be, by helpers of each
     /// node if there are any. Returns what it has then. (Linux: `nr_hugepages`.)
-    pub fn resize_huge_pool(&self, size: PageSize, pages: u64) -> PoolCounts {
-        self.memory.resize_huge_pool(size, pages, self.workers)
+    pub fn resize_hugetlb(&self, size: PageSize, pages: u64) -> HugetlbCounts {
+        self.memory.hugetlb().resize(size, pages, self.workers)
     }
 
     /// The machine that this runs on.
@@ -138,10 +139,9 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.rcu.read_in_handler()
     }
 
-    /// Waits until all read sections under way have ended, and frees the objects of this CPU that waited for
-    /// them.
-    /// Never called in a read section.
-    pub fn settle(&self) {
+    /// Waits until all read sections under way have ended and frees the objects of this CPU that waited for
+    /// them. (Linux: `synchronize_rcu`.) Never called in a read section.
+    pub fn synchronize(&self) {
         self.rcu.wait(self.machine, &self.memory);
     }
 
@@ -159,8 +159,8 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// [`Spaces`](super::Spaces) too; cached frames; the huge zero page if no space uses it. Never called in
     /// a read section.
     pub fn trim(&self) {
-        self.settle();
-        self.reclaim();
+        self.synchronize();
+        self.try_trim();
     }
 
     /// Frees what all CPUs keep for later: everything that was retired before the call, on whatever CPU; free
@@ -170,10 +170,9 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Waits for read sections under way, for a bounded time. False where one does not end, or where the
     /// caller is in one: then it has freed what could be freed. Called with no spin lock held; the caller may
     /// hold spaces' locks, as no reader waits for those. Some barriers on all CPUs.
-    pub fn reclaim(&self) -> bool {
-        let have_left =
-            mutant!("vm.garbage-not-reclaimed") || self.rcu.reclaim_all(self.machine, &self.memory);
-        self.memory.shrink_huge_zero();
+    pub fn try_trim(&self) -> bool {
+        let have_left = mutant!("vm.garbage-not-reclaimed") || self.rcu.free_all(self.machine, &self.memory);
+        self.memory.zero_pages().shrink();
         self.give_caches_back();
         have_left
     }
@@ -208,24 +207,24 @@ impl<'m, M: Machine> Vm<'m, M> {
     }
 
     fn give_caches_back(&self) {
-        self.memory.shrink_pools();
+        self.memory.shrink_slab_pools();
         self.memory.drain();
     }
 
-    /// What `alloc` returns; where that is nothing, once more after [`reclaim`](Self::reclaim). Called where
-    /// that may be. For values of a few words: they are moved.
-    pub(super) fn or_reclaim<R>(&self, mut alloc: impl FnMut() -> Option<R>) -> Option<R> {
-        alloc().or_else(|| if self.reclaim_for_lack() { alloc() } else { None })
+    /// What `alloc` returns; where that is nothing, once more after [`try_trim`](Self::try_trim). Called
+    /// where that may be. For values of a few words: they are moved.
+    pub(super) fn retry_after_trim<R>(&self, mut alloc: impl FnMut() -> Option<R>) -> Option<R> {
+        alloc().or_else(|| if self.trim_for_lack() { alloc() } else { None })
     }
 
-    /// [`reclaim`](Self::reclaim), for a caller that lacked memory. False where the lack was planned, and so
-    /// stays.
+    /// [`try_trim`](Self::try_trim), for a caller that lacked memory. False where the lack was planned, and
+    /// so stays.
     #[cold]
     #[inline(never)]
-    pub(super) fn reclaim_for_lack(&self) -> bool {
+    pub(super) fn trim_for_lack(&self) -> bool {
         let may_help = !self.memory.has_mishap_happened();
         if may_help {
-            self.reclaim();
+            self.try_trim();
         }
         may_help
     }
@@ -233,7 +232,7 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// Reserves the memory that one replacement of mappings may need, for an edit of several that must not
     /// stop halfway.
     pub(super) fn reserve(&self) -> Option<Reserve<'_, 'm, M>> {
-        self.or_reclaim(|| IndexReserve::new(self.index_allocator()))
+        self.retry_after_trim(|| IndexReserve::new(self.index_allocator()))
     }
 
     /// Refills a reserve after a replacement: if need be with the objects that it retired, after a grace
@@ -243,9 +242,9 @@ impl<'m, M: Machine> Vm<'m, M> {
             if reserve.refill() {
                 return;
             }
-            self.settle();
+            self.synchronize();
             if nth > 0 {
-                self.reclaim();
+                self.try_trim();
             }
         }
     }
@@ -264,24 +263,24 @@ impl<'m, M: Machine> Vm<'m, M> {
         Some(object)
     }
 
-    /// Makes shared memory of `pages` base pages, all about to be mapped, of huge pages of the reserved pool;
+    /// Makes shared memory of `pages` base pages, all about to be mapped, of huge pages of the hugetlb pool;
     /// `reserve` are those set aside for it: one for each huge page, or none. They stay the caller's where
     /// there is no memory.
-    pub(super) fn create_pool_object(
+    pub(super) fn create_hugetlb_object(
         &self,
         (size, pages): (PageSize, u64),
-        reserve: &mut Option<HugeReserve<'_, M>>,
+        reserve: &mut Option<HugetlbReservation<'_, M>>,
     ) -> Option<ObjectId> {
         let object = ObjectId::new(self.numbers.next())?;
-        self.objects.create_pool(&self.memory, &self.rcu, object.number(), (size, pages), reserve)?;
+        self.objects.create_hugetlb(&self.memory, &self.rcu, object.number(), (size, pages), reserve)?;
         Some(object)
     }
 
-    /// What the shared memory that a mapping maps has of the reserved pool; stale at once. `None` where it is
+    /// What the shared memory that a mapping maps has of the hugetlb pool; stale at once. `None` where it is
     /// of other memory, or gone.
-    pub fn shared_pool(&self, backing: Backing) -> Option<SharedPoolCounts> {
+    pub fn shared_hugetlb(&self, backing: Backing) -> Option<SharedHugetlbCounts> {
         let object = backing.hugetlb()?.object?;
-        Some(self.object(object, &self.rcu.read())?.pool_counts())
+        Some(self.object(object, &self.rcu.read())?.hugetlb_counts())
     }
 
     /// The object of a mapping, for the life of a read section. `None` where no page of it is mapped any

@@ -12,7 +12,7 @@ use crate::units::Level;
 /// An address space: mappings and their index. Sleeps.
 pub const SPACE: Rank = Rank(0);
 /// An object's page index: installing and removing frames.
-pub const FILE: Rank = Rank(8);
+pub const OBJECT: Rank = Rank(8);
 /// A bucket of a registry: which numbers have a value.
 pub const REGISTRY: Rank = Rank(10);
 /// A tree of spaces: its links, and which spaces live.
@@ -26,10 +26,10 @@ pub const fn table(level: Level) -> Rank {
 pub const GATHER: Rank = Rank(24);
 /// The right to revoke other CPUs' caches.
 pub const DRAIN: Rank = Rank(26);
-/// An object pool's shared list of slabs.
-pub const POOL: Rank = Rank(28);
-/// What the reserved pool of huge pages has, of one size.
-pub const HUGE_POOL: Rank = Rank(30);
+/// A slab pool's shared list of slabs.
+pub const SLAB: Rank = Rank(28);
+/// What the hugetlb pool of huge pages has, of one size.
+pub const HUGETLB: Rank = Rank(30);
 /// The right to take frames of several regions of a zone as one.
 pub const ZONE_RUN: Rank = Rank(31);
 /// A region's free blocks.

@@ -64,7 +64,7 @@ pub use plain::Plain;
 pub(crate) use progress::withhold;
 pub(crate) use progress::{NoProgress, Progress, Retry};
 pub use rcu::{
-    GarbageLimits, GarbageStats, HandlerSection, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard, Reclaim,
+    DeferredFree, GarbageLimits, GarbageStats, HandlerSection, Rcu, RcuHead, RcuList, RcuSlot, ReadGuard,
 };
 pub use rwlock::{LongestWaits, RwLock, RwReadGuard, RwWriteGuard};
 #[cfg(all(test, loom))]

@@ -12,10 +12,10 @@ impl<M: Machine> LockedTable<'_, M> {
     /// `None` where the slot holds no leaf, or is the platform's. A leaf never becomes writable of the zero
     /// page, or of user memory that is not *exclusive*: a write to it copies.
     ///
-    /// A leaf of frames that were [given](super::GivenFrames) gets no right that it lacks, and keeps its
+    /// A leaf of [PFN-mapped frames](super::PfnMapFrames) gets no right that it lacks, and keeps its
     /// cache type: what it may allow at most is known to the caller that has mapped it.
     pub fn adjust(&mut self, slot: usize, change: impl Fn(Leaf) -> Option<LeafBits>) -> Option<(Leaf, bool)> {
-        self.adjust_as_given(slot, |leaf| {
+        self.adjust_unbounded(slot, |leaf| {
             let bits = change(leaf)?;
             let as_it_was = LeafBits { rights: bits.rights & leaf.rights, cache: leaf.cache, ..bits };
             let is_bounded = !leaf.owned() && !mutant!("table.given-leaf-raised");
@@ -23,12 +23,12 @@ impl<M: Machine> LockedTable<'_, M> {
         })
     }
 
-    /// As [`adjust`](Self::adjust), of a leaf whose frames, where they were given, were so with the rights
-    /// and the cache type that `change` returns.
+    /// As [`adjust`](Self::adjust), of a leaf whose frames, where they are PFN-mapped, allow the rights and
+    /// the cache type that `change` returns.
     ///
     /// Relaxed: the leaf names the frame that [`install`](Self::install) released, and a read-modify-write
     /// continues that release; other changes of the entry are ordered by the lock.
-    pub(crate) fn adjust_as_given(
+    pub(crate) fn adjust_unbounded(
         &mut self,
         slot: usize,
         change: impl Fn(Leaf) -> Option<LeafBits>,
@@ -68,7 +68,7 @@ impl<M: Machine> LockedTable<'_, M> {
         let memory = self.table.tree.memory;
         if !leaf.owned() {
             let is_zero = leaf.by_table() && !mutant!("zero.table-made-writable");
-            return !is_zero && !memory.is_zero_page(leaf.pfn);
+            return !is_zero && !memory.zero_pages().is_zero_page(leaf.pfn);
         }
         let state = memory.meta_of(leaf.pfn).state();
         let is_shared = state.kind() == Kind::User && !state.is_exclusive();

@@ -51,7 +51,7 @@ pub enum AtCut {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtFork {
     /// One mapping more of the folio; writes copy from now on.
-    Share,
+    Dup,
     /// The same leaf.
     Copy,
     /// Nothing: the child's faults find it.
@@ -101,7 +101,7 @@ impl LeafClass {
     /// In a private mapping that is forked.
     pub(crate) const fn at_fork(self) -> AtFork {
         match self {
-            Self::Anon { .. } => AtFork::Share,
+            Self::Anon { .. } => AtFork::Dup,
             Self::Zero => AtFork::Copy,
             Self::Object { .. } | Self::Pfn => AtFork::Skip,
         }
@@ -129,7 +129,7 @@ impl LeafClass {
         matches!(self, Self::Anon { hugetlb: true })
     }
 
-    /// Whether it is the space's own: no object's, and no frames that were given.
+    /// Whether it is the space's own: no object's, and no PFN-mapped frames.
     pub(crate) const fn is_own(self) -> bool {
         matches!(self, Self::Zero | Self::Anon { .. })
     }
@@ -155,8 +155,8 @@ impl<M: Machine> PageTable<'_, M> {
     pub(crate) fn class_of(&self, leaf: Leaf, level: Level) -> LeafClass {
         if leaf.owned() {
             let state = self.memory.meta_of(leaf.pfn).state();
-            let hugetlb = state.is_pooled();
-            let is_objects = state.kind() == Kind::File;
+            let hugetlb = state.is_hugetlb();
+            let is_objects = state.kind() == Kind::Object;
             return if is_objects { LeafClass::Object { hugetlb } } else { LeafClass::Anon { hugetlb } };
         }
         let is_zero = if level == Level::Pte {

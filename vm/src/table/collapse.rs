@@ -27,7 +27,7 @@
 
 use super::{LeafBits, LockedTable, SlotMarker, Table};
 use crate::frame::{
-    Birth, DetachedTable, FrameMeta, FrameRef, GatherBatch, Kind, Memory, PartialFolio, Unhooked,
+    AnonKey, DetachedTable, FrameMeta, FrameRef, GatherBatch, Kind, Memory, PartialFolio, Unhooked,
 };
 use crate::machine::{Cpu, Entry, Format, Leaf, Machine};
 use crate::sync::Rcu;
@@ -122,7 +122,7 @@ pub(crate) struct CollapsedTable<'t, M: Machine>(DetachedTable<'t, M>);
 
 impl<'t, M: Machine> LockedTable<'t, M> {
     /// Makes user memory that is mapped by these slots alone shared, and takes the rights to write; what is
-    /// to be copied then is noted in the block. Sets `is_weakened` where an entry had a right: then a flush
+    /// to be copied then is noted in the folio. Sets `needs_flush` where an entry had a right: then a flush
     /// is due before the copy, whatever the result.
     ///
     /// As a fork does it: a fast pin either finds the frame shared, and refuses, or its reference is found.
@@ -133,7 +133,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         &mut self,
         slots: Range<usize>,
         folio: &mut PartialFolio<'_, M>,
-        is_weakened: &mut bool,
+        needs_flush: &mut bool,
     ) -> Result<(), NotFrozen> {
         let mut copies = slots.clone().filter(|&slot| folio.has_copy(slot));
         if !copies.all(|slot| self.owned_leaf(slot).is_some()) {
@@ -148,13 +148,13 @@ impl<'t, M: Machine> LockedTable<'t, M> {
                 if is_zero { continue } else { return Err(NotFrozen::Busy) }
             };
             if is_exclusive {
-                let is_shared = self.mapped_meta(slot).is_some_and(FrameMeta::share);
+                let is_shared = self.mapped_meta(slot).is_some_and(FrameMeta::clear_exclusive);
                 if !is_shared && !mutant!("collapse.pin-ignored") {
                     return Err(NotFrozen::Referenced);
                 }
                 if leaf.rights.contains(Rights::WRITE) && !mutant!("collapse.left-writable") {
                     self.write_protect(slot);
-                    *is_weakened = true;
+                    *needs_flush = true;
                 }
             }
             if is_exclusive && !mutant!("collapse.written-not-copied-again") || !folio.has_copy(slot) {
@@ -222,24 +222,24 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
     }
 
-    /// Replaces `child`, a table of base pages to which `slot` points, by a leaf of the block with these
+    /// Replaces `child`, a table of base pages to which `slot` points, by a leaf of the folio with these
     /// bits. All its frames are shared, and copied. `flush` makes every CPU forget what it has cached of the
     /// pages. `None`, and no change, where the slot points to another table; the caller keeps out what
     /// could make it so.
     ///
     /// P9: a marker keeps the hardware out from the time when the slot loses the table until the flush has
     /// ended, so no TLB holds translations of both sizes.
-    pub(crate) fn replace_by_block(
+    pub(crate) fn replace_by_folio(
         &mut self,
         slot: usize,
         child: LockedTable<'t, M>,
         folio: PartialFolio<'_, M>,
-        (birth, bits): (Birth, LeafBits),
+        (key, bits): (AnonKey, LeafBits),
         flush: impl FnOnce(),
     ) -> Option<CollapsedTable<'t, M>> {
-        assert!(folio.is_of(self.table.tree.memory), "a block of another memory");
+        assert!(folio.is_of(self.table.tree.memory), "a folio of another memory");
         assert!(child.level() == Level::Pte, "a table of base pages");
-        let folio = folio.into_mapped_at(birth);
+        let folio = folio.into_mapped_at(key);
         let old = self.detach_in_use(slot, child)?;
         self.mark(slot, SlotMarker::Busy);
         if mutant!("collapse.installed-before-flush") {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Mapped<S>`](Mapped) | a mapping of a folio | a fault, a fork, a copy |
 //! | [`ZeroLeaf`] | nothing | loads of untouched memory: the zero page, the huge one, a table of zeros |
-//! | [`PfnLeaf`] | nothing | PFN mappings: frames that were given |
+//! | [`PfnLeaf`] | nothing | PFN mappings |
 //!
 //! One `install` takes them all. A size that is known at compile time ([`Base`](crate::frame::Base)) costs no
 //! instruction: the level is compared with a constant, as if there were an `install` for base pages.

@@ -41,7 +41,7 @@ impl<M: Machine> PageTable<'_, M> {
     fn zero_to_map(&self, kind: HugeZeroKind) -> Option<Pfn> {
         match kind {
             HugeZeroKind::Page => self.huge_zero.page(self.memory),
-            HugeZeroKind::Table if M::Format::SHOWS_BY_TABLE => self.memory.zero_table(),
+            HugeZeroKind::Table if M::Format::SHOWS_BY_TABLE => self.memory.zero_pages().table(),
             HugeZeroKind::Table => None,
         }
     }
@@ -69,7 +69,7 @@ impl<M: Machine> PageTable<'_, M> {
     ///
     /// # Errors
     /// Too many trees use it.
-    pub(crate) fn share_huge_zero(&self, zero: ZeroLeaf) -> Result<(), NoHugeZero> {
+    pub(crate) fn dup_huge_zero(&self, zero: ZeroLeaf) -> Result<(), NoHugeZero> {
         zero.as_huge().map_or(Ok(()), |pfn| self.huge_zero.take_page(self.memory, pfn))
     }
 
@@ -78,14 +78,16 @@ impl<M: Machine> PageTable<'_, M> {
     #[cold]
     #[inline(never)]
     pub(super) fn holds(&self, zero: ZeroLeaf) -> bool {
-        let is_table = |pfn| M::Format::SHOWS_BY_TABLE && self.memory.is_zero_table(pfn);
+        let is_table = |pfn| M::Format::SHOWS_BY_TABLE && self.memory.zero_pages().is_table(pfn);
         zero.as_table().is_some_and(is_table)
             || zero.as_huge().is_some_and(|pfn| self.huge_zero.holds(self.memory, pfn))
     }
 
     /// Whether the leaf, in a table of `level` of this tree, maps the huge zero page, or shows one by table.
     pub(crate) fn is_huge_zero(&self, leaf: Leaf, level: Level) -> bool {
-        !leaf.owned() && level == Level::Pmd && (leaf.by_table() || self.memory.is_huge_zero(leaf.pfn))
+        !leaf.owned()
+            && level == Level::Pmd
+            && (leaf.by_table() || self.memory.zero_pages().is_huge_zero(leaf.pfn))
     }
 }
 

@@ -1,8 +1,8 @@
-//! Entries of mappings of the reserved pool: marked *reserved*, a huge leaf, marked as taken back, or absent.
+//! Entries of hugetlb mappings: marked *reserved*, a huge leaf, poisoned, or absent.
 //!
 //! ```text
-//!   absent ─ mark_reserved ─► Reserved ─ use_reserved, install ─► leaf ─ drop_pool_leaf ─► Reserved, or
-//! absent
+//!   absent ─ mark_reserved ─► Reserved ─ use_reserved, install ─► leaf ─ drop_hugetlb_leaf ─► Reserved,
+//!                                                                                     or absent
 //! ```
 //!
 //! An entry that is marked *reserved* has a huge page of the pool set aside for it, which the pool counts.
@@ -14,15 +14,15 @@
 //! A leaf whose folio is not *exclusive* is one of several, in spaces that forks made of each other:
 //!
 //! ```text
-//!   exclusive ── share ──► shared ── allow_store ────────► exclusive        the others are gone
+//!   exclusive ── dup ────► shared ── allow_store ────────► exclusive        the others are gone
 //!                             ├───── replace_leaf ───────► a leaf of a copy
-//!                             └───── replace_by_marker ──► HugetlbTaken     its owner takes it back
+//!                             └───── replace_by_marker ──► HugetlbUnmapped   by the reservation's owner
 //! ```
 
 use super::class::LeafClass;
-use super::given_leaves::table_at;
+use super::pfnmap_leaves::table_at;
 use super::{LockedTable, MapError, PageTable, SlotMarker, SlotRun};
-use crate::frame::{HugeReserve, TableFrame, Unhooked};
+use crate::frame::{HugetlbReservation, TableFrame, Unhooked};
 use crate::machine::{Entry, Leaf, Machine};
 use crate::units::{Level, PageSize, Vpn, VpnRange};
 
@@ -38,7 +38,7 @@ pub(crate) fn mark_reserved<'f, M: Machine + 'f>(
     tree: &PageTable<'_, M>,
     pages: VpnRange,
     size: PageSize,
-    reserve: &mut HugeReserve<'_, M>,
+    reserve: &mut HugetlbReservation<'_, M>,
     mut alloc: impl FnMut() -> Option<TableFrame<'f, M>>,
 ) -> Result<(), MapError> {
     let (level, mut page) = (size.level(), pages.start);
@@ -67,9 +67,9 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         (class.is_private_hugetlb() && !self.is_exclusive(slot)).then_some(leaf)
     }
 
-    /// Whether the slot maps a folio of the reserved pool, which it owns.
-    pub(crate) fn is_of_pool(&self, slot: usize) -> bool {
-        self.mapped_meta(slot).is_some_and(|meta| meta.state().is_pooled())
+    /// Whether the slot maps a folio of the hugetlb pool, which it owns.
+    pub(crate) fn is_hugetlb(&self, slot: usize) -> bool {
+        self.mapped_meta(slot).is_some_and(|meta| meta.state().is_hugetlb())
     }
 
     /// What was set aside for the slot is used now: where it is marked *reserved* it becomes *busy*. The
@@ -90,8 +90,13 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// freed before this table is unlocked. Where `is_reserving`, a huge page is set aside for the entry
     /// again, and it is marked so; but not where there is a reference to the folio, or another space maps
     /// it, and no other is available. `None`, and no change, where the slot has no folio.
-    pub(crate) fn drop_pool_leaf(&mut self, slot: usize, page: Vpn, is_reserving: bool) -> Option<Unhooked> {
-        let leaf = self.owned_leaf(slot).filter(|_| self.is_of_pool(slot))?;
+    pub(crate) fn drop_hugetlb_leaf(
+        &mut self,
+        slot: usize,
+        page: Vpn,
+        is_reserving: bool,
+    ) -> Option<Unhooked> {
+        let leaf = self.owned_leaf(slot).filter(|_| self.is_hugetlb(slot))?;
         let size = self.level().leaf_size()?;
         if is_reserving {
             // The other holders may be gone: then the folio goes back for this entry.
@@ -103,7 +108,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         };
         if is_reserving {
             // After the entry has changed: a pin that comes later is dropped again.
-            let is_reserved = self.tree().memory.reserve_again(size, leaf.pfn);
+            let is_reserved = self.tree().memory.hugetlb().reserve_again(size, leaf.pfn);
             self.replace(slot, if is_reserved { RESERVED } else { Entry::Absent });
         }
         Some(Unhooked::frame(VpnRange::new(page, page.add(size.pages())), last))
@@ -128,7 +133,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
             _ => {}
         });
         if let Some(size) = level.leaf_size().filter(|_| cleared > 0) {
-            drop(HugeReserve::of_cleared_entries(self.table.tree().memory, size, cleared));
+            drop(HugetlbReservation::of_cleared_entries(self.table.tree().memory, size, cleared));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Edits of one leaf, of any level: install, share, own, replace.
+//! Edits of one leaf, of any level: install, dup, own, replace.
 //!
 //! | edit | for | order 0 |
 //! |---|---|---|
 //! | [`install`](LockedTable::install) | faults, copies, forks | the level is a constant |
-//! | [`share`](LockedTable::share) | fork: one mapping more | the same |
+//! | [`dup`](LockedTable::dup) | fork: one mapping more | the same |
 //! | [`allow_store`](LockedTable::allow_store) | a store: in place, or not at all | one look |
 //! | [`replace_leaf`](LockedTable::replace_leaf) | copy on write, zeros to memory | break before make |
 //! | [`replace_by_marker`](LockedTable::replace_by_marker) | a page that is taken away | the same |
@@ -20,7 +20,7 @@ use core::mem::ManuallyDrop;
 
 /// One mapping more of what a leaf maps, for a leaf of another space.
 #[derive(Debug)]
-pub(crate) struct Share<'m, M: Machine, S: FolioSize> {
+pub(crate) struct DupLeaf<'m, M: Machine, S: FolioSize> {
     /// The mapping.
     pub mapped: Mapped<'m, M, S>,
     /// The word of the leaf, without the right to write.
@@ -122,11 +122,11 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     /// [`NotMappedAgain::Referenced`]: it is exclusive, and there is a reference, perhaps a pin. Nothing
     /// has changed but that it may not be *exclusive* any more.
     #[inline(always)]
-    pub(crate) fn share<S: FolioSize>(
+    pub(crate) fn dup<S: FolioSize>(
         &mut self,
         slot: usize,
         size: S,
-    ) -> Result<Option<Share<'t, M, S>>, NotMappedAgain> {
+    ) -> Result<Option<DupLeaf<'t, M, S>>, NotMappedAgain> {
         let (Some(level), true) = (size.level(), size.level() == Some(self.level())) else { return Ok(None) };
         let seen = self.table.word(slot).load(Relaxed);
         let Entry::Leaf(leaf) = M::Format::decode(seen, level) else { return Ok(None) };
@@ -141,13 +141,13 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         // The bits as they were when the right to write went: the hardware sets no *dirty* after that.
         let last = if was_writable { self.write_protect(slot) } else { seen };
         let word = M::Format::write_protected(last, level);
-        Ok(Some(Share { mapped, word, was_writable }))
+        Ok(Some(DupLeaf { mapped, word, was_writable }))
     }
 
     /// Maps the folio in an absent slot by the word of an entry that maps it already.
-    pub(crate) fn install_share<S: FolioSize>(&mut self, slot: usize, share: Share<'_, M, S>) {
-        let Entry::Leaf(leaf) = M::Format::decode(share.word, self.level()) else { return };
-        self.install(slot, share.mapped, LeafBits::of(leaf));
+    pub(crate) fn install_dup<S: FolioSize>(&mut self, slot: usize, dup: DupLeaf<'_, M, S>) {
+        let Entry::Leaf(leaf) = M::Format::decode(dup.word, self.level()) else { return };
+        self.install(slot, dup.mapped, LeafBits::of(leaf));
     }
 
     /// Takes the right to write from the leaf in `slot`, which the holder of the lock has seen there. Returns
@@ -183,17 +183,17 @@ impl<'t, M: Machine> LockedTable<'t, M> {
 
     #[inline(always)]
     fn try_own(&self, slot: usize, meta: &FrameMeta<M::Cpu>) -> bool {
-        if self.level() == Level::Pte { meta.try_make_exclusive() } else { self.try_own_block(slot, meta) }
+        if self.level() == Level::Pte { meta.try_make_exclusive() } else { self.try_own_folio(slot, meta) }
     }
 
     #[cold]
     #[inline(never)]
-    fn try_own_block(&self, slot: usize, meta: &FrameMeta<M::Cpu>) -> bool {
+    fn try_own_folio(&self, slot: usize, meta: &FrameMeta<M::Cpu>) -> bool {
         let (Some(size), Entry::Leaf(leaf)) = (self.level().leaf_size(), self.entry(slot)) else {
             return false;
         };
-        let is_whole = meta.state().is_pooled();
-        meta.try_make_block_exclusive() || !is_whole && self.tree().memory.rejoin(leaf.pfn, size.order())
+        let is_whole = meta.state().is_hugetlb();
+        meta.try_make_folio_exclusive() || !is_whole && self.tree().memory.rejoin(leaf.pfn, size.order())
     }
 
     /// Whether the user memory that `slot` maps may be written without a copy.
@@ -314,7 +314,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         }
         let frame = leaf.pfn.add(page.0 & (self.level().entry_pages() - 1));
         let from = PhysAddr(frame.addr().0 + offset as u64);
-        // SAFETY: the bytes lie in a frame of the block, as just checked and masked. The leaf owns the block,
+        // SAFETY: the bytes lie in a frame of the folio, as just checked and masked. The leaf owns the folio,
         // which is user memory as long as the table is locked: the library has no Rust object there.
         unsafe { self.table.tree.memory.machine().copy_out(from, to) };
         true

@@ -199,7 +199,7 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     #[inline(always)]
     pub(super) fn put(&mut self, slot: usize, entry: Entry) {
         let word = M::Format::encode(entry, self.level());
-        debug_assert!(!self.is_present(slot), "a present entry changes through clear or weaken");
+        debug_assert!(!self.is_present(slot), "a present entry changes through clear or take_write");
         let (used, part) = (self.meta.used_parts(), 1 << (slot / PART));
         if used & part == 0 && !mutant!("table.use-not-noted") {
             self.meta.set_used_parts(used | part);

@@ -1,4 +1,4 @@
-//! Page tables alone: map, unmap, protect and query of given frames, in tables of any format.
+//! Page tables alone: map, unmap, protect and query of PFN-mapped frames, in tables of any format.
 //!
 //! A [`Mapper`] is for embedders that want tables and no address space: a hypervisor's second stage, an
 //! IOMMU's tables, a kernel's own half. There are no mappings beside the tables, no faults, and no counts of
@@ -6,13 +6,13 @@
 //! that move a table at a time.
 //!
 //! ```text
-//!   unsafe GivenFrames::new ──► map, protect        rights and frames are compared with what was given
+//!   unsafe PfnMapFrames::new ──► map, protect        rights and frames are compared with those
 //!                               unmap, query        nothing more to vouch for
 //! ```
 //!
 //! # What the caller vouches for
 //!
-//! 1. The frames, where it makes [`GivenFrames`].
+//! 1. The frames, where it makes [`PfnMapFrames`].
 //! 2. The hardware that follows the tables, where it has a CPU, a guest or a device load the root
 //!    ([`RootTable::new`](crate::machine::RootTable::new), or an instruction of its own): the function
 //!    *flush* that the mapper was made with drops what *all* such hardware has cached of a range, upper
@@ -26,11 +26,11 @@
 //! CPUs; of two that overlap each page shows one.
 
 use super::AccessedScan;
-use super::given::check_frames;
-use super::given_leaves::install_given;
+use super::pfnmap::check_frames;
+use super::pfnmap_leaves::install_pfn_leaves;
 use super::scan_parts::scan_in_parts;
 use super::sweep::{SlotRun, detach_empty, sweep};
-use super::{GivenFrames, LeafBits, LockedTable, PageTable, is_canonical, walk};
+use super::{LeafBits, LockedTable, PageTable, PfnMapFrames, is_canonical, walk};
 use super::{NoTranslation, NoteUse, StaleTranslation, translate_access};
 use crate::frame::{GatherBatch, Memory, Priority, Unhooked};
 use crate::machine::{Entry, Format, Leaf, Machine};
@@ -38,7 +38,7 @@ use crate::sync::Rcu;
 use crate::units::{Access, Level, PAGE_SHIFT, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
 use core::fmt;
 
-/// Page tables of given frames. Dropping it frees the tables.
+/// Page tables of PFN-mapped frames. Dropping it frees the tables.
 pub struct Mapper<'m, M: Machine, F: Fn(VpnRange)> {
     memory: &'m Memory<'m, M>,
     rcu: &'m Rcu<'m, M::Cpu>,
@@ -61,9 +61,9 @@ pub enum MapError {
     /// The format has no entry for that: a frame beyond its addresses, a right without that to read, a page
     /// size, a guest's page that is not [`Rights::USER`]. Nothing has changed.
     Unencodable,
-    /// The frames, or the rights, are more than was given. Where pages in use are protected, those that were
-    /// given have changed.
-    NotGiven,
+    /// The frames, or the rights, are more than the [`PfnMapFrames`] allow. Where pages in use are protected,
+    /// those that they allow have changed.
+    NotAllowed,
     /// The range starts or ends inside of a larger page, which is left as it is; pages beside it have
     /// changed.
     PartOfPage,
@@ -75,7 +75,7 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
     /// waits for. `None` where there is no memory for a root.
     pub fn new(memory: &'m Memory<'m, M>, rcu: &'m Rcu<'m, M::Cpu>, flush: F) -> Option<Self> {
         let root = memory.alloc_table(Priority::Normal)?;
-        Some(Self { memory, rcu, tree: PageTable::of_given(memory, root, rcu), flush })
+        Some(Self { memory, rcu, tree: PageTable::of_mapper(memory, root, rcu), flush })
     }
 
     /// The tables, for tests.
@@ -89,8 +89,8 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
         self.tree.root()
     }
 
-    /// Maps `frames`, which were given, from page `at` on, by pages of one size, with these rights and the
-    /// cache type of what was given. Marked as used, so that no walker has to write the entries. Nothing is
+    /// Maps `frames`, of `pfnmap`, from page `at` on, by pages of one size, with these rights and the
+    /// cache type of `pfnmap`. Marked as used, so that no walker has to write the entries. Nothing is
     /// flushed: where a TLB may remember that nothing was there
     /// ([`Format::REMEMBERS_REFUSALS`](crate::machine::Format::REMEMBERS_REFUSALS)), an access to what is new
     /// may fault until the page is flushed on that CPU.
@@ -100,22 +100,22 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
     pub fn map(
         &self,
         at: Vpn,
-        given: &GivenFrames,
+        pfnmap: &PfnMapFrames,
         frames: PfnRange,
         size: PageSize,
         rights: Rights,
     ) -> Result<(), MapError> {
         let pages = VpnRange { start: at, end: Vpn(at.0.saturating_add(frames.len())) };
-        let bits = LeafBits { cache: given.cache(), ..LeafBits::new(rights).used(true) };
+        let bits = LeafBits { cache: pfnmap.cache(), ..LeafBits::new(rights).used(true) };
         check_pages::<M::Format>(pages)?;
-        check_frames::<M::Format>(given, frames, size, bits)?;
+        check_frames::<M::Format>(pfnmap, frames, size, bits)?;
         if !(at.0 | frames.start.0 | frames.len()).is_multiple_of(size.pages()) {
             return Err(MapError::Misaligned);
         }
         let mut mapped = VpnRange { start: at, end: at };
         // All is aligned, so every leaf is of that size.
         let alloc = || self.memory.alloc_table(Priority::Normal);
-        let result = install_given(&self.tree, pages, frames.start, (bits, size), &mut mapped, alloc);
+        let result = install_pfn_leaves(&self.tree, pages, frames.start, (bits, size), &mut mapped, alloc);
         if result.is_err() && !mapped.is_empty() && !mutant!("mapper.failed-left-mapped") {
             // Ours alone: each slot was absent before.
             let _ = self.unmap(mapped);
@@ -130,7 +130,7 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
     /// [`MapError::OutOfRange`], [`MapError::PartOfPage`].
     pub fn unmap(&self, pages: VpnRange) -> Result<u64, MapError> {
         check_pages::<M::Format>(pages)?;
-        let (mut batch, mut hull, mut nr, mut result) = (GatherBatch::default(), pages, 0, Ok(()));
+        let (mut batch, mut span, mut nr, mut result) = (GatherBatch::default(), pages, 0, Ok(()));
         sweep(&self.tree, pages, |mut run: SlotRun<'_, '_, M>| {
             if !run.is_whole(pages) {
                 result = Err(MapError::PartOfPage);
@@ -139,30 +139,30 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
             run.each_used(|table, slot, page| {
                 let is_leaf = matches!(table.entry(slot), Entry::Leaf(_));
                 nr += if is_leaf { table.level().entry_pages() } else { 0 };
-                // Nothing to free: the frames were given.
+                // Nothing to free: the frames are PFN-mapped.
                 let _translation = table.unhook(slot, page);
             });
             run.table.note_absent(run.slots);
         });
         detach_empty(&self.tree, pages, |table, covered| {
-            hull = VpnRange::new(hull.start.min(covered.start), hull.end.max(covered.end));
+            span = VpnRange::new(span.start.min(covered.start), span.end.max(covered.end));
             batch.add(self.memory, Unhooked::table(covered, table));
         });
         batch.free_after(self.memory, self.rcu, || {
             if !mutant!("mapper.unmap-flush-skipped") {
-                (self.flush)(hull);
+                (self.flush)(span);
             }
         });
         result.map(|()| nr)
     }
 
-    /// Gives the pages that are mapped and were given by `given` these rights, and flushes. Pages without a
+    /// Gives the pages that are mapped and belong to `pfnmap` these rights, and flushes. Pages without a
     /// leaf are passed over. Accessed and dirty bits stay.
     ///
     /// # Errors
     /// [`MapError::OutOfRange`], [`MapError::Unencodable`], [`MapError::PartOfPage`], and
-    /// [`MapError::NotGiven`], where the range holds pages of other frames, which stay as they are.
-    pub fn protect(&self, pages: VpnRange, rights: Rights, given: &GivenFrames) -> Result<(), MapError> {
+    /// [`MapError::NotAllowed`], where the range holds pages of other frames, which stay as they are.
+    pub fn protect(&self, pages: VpnRange, rights: Rights, pfnmap: &PfnMapFrames) -> Result<(), MapError> {
         check_pages::<M::Format>(pages)?;
         let mut result = Ok(());
         sweep(&self.tree, pages, |mut run: SlotRun<'_, '_, M>| {
@@ -171,7 +171,7 @@ impl<'m, M: Machine, F: Fn(VpnRange)> Mapper<'m, M, F> {
                 return;
             }
             run.each_used(|table, slot, _| {
-                if let Err(error) = protect_leaf(table, slot, rights, given) {
+                if let Err(error) = protect_leaf(table, slot, rights, pfnmap) {
                     result = Err(error);
                 }
             });
@@ -228,18 +228,18 @@ impl<M: Machine, F: Fn(VpnRange)> Mapper<'_, M, F> {
     }
 }
 
-/// Changes the rights of a leaf of given frames.
+/// Changes the rights of a leaf of a PFN mapping.
 fn protect_leaf<M: Machine>(
     table: &mut LockedTable<'_, M>,
     slot: usize,
     rights: Rights,
-    given: &GivenFrames,
+    pfnmap: &PfnMapFrames,
 ) -> Result<(), MapError> {
     let Entry::Leaf(leaf) = table.entry(slot) else { return Ok(()) };
-    let size = table.level().leaf_size().ok_or(MapError::NotGiven)?;
+    let size = table.level().leaf_size().ok_or(MapError::NotAllowed)?;
     let frames = PfnRange::new(leaf.pfn, leaf.pfn.add(size.pages()));
-    check_frames::<M::Format>(given, frames, size, LeafBits { rights, ..LeafBits::of(leaf) })?;
-    table.adjust_as_given(slot, |leaf| Some(LeafBits { rights, ..LeafBits::of(leaf) }));
+    check_frames::<M::Format>(pfnmap, frames, size, LeafBits { rights, ..LeafBits::of(leaf) })?;
+    table.adjust_unbounded(slot, |leaf| Some(LeafBits { rights, ..LeafBits::of(leaf) }));
     Ok(())
 }
 
@@ -253,7 +253,7 @@ fn check_pages<F: Format>(pages: VpnRange) -> Result<(), MapError> {
 }
 
 impl<M: Machine, F: Fn(VpnRange)> Drop for Mapper<'_, M, F> {
-    /// Frees the tables. What they map was given.
+    /// Frees the tables, and nothing that they map.
     fn drop(&mut self) {
         let half = 1 << (M::Format::ADDRESS_BITS - 1 - PAGE_SHIFT);
         let upper = if M::Format::SIGN_EXTENDED { (1 << (64 - PAGE_SHIFT)) - half } else { half };
@@ -272,7 +272,7 @@ impl fmt::Display for MapError {
             MapError::Misaligned => "not a multiple of the page size",
             MapError::OutOfRange => "pages that the format does not translate",
             MapError::Unencodable => "the format has no such entry",
-            MapError::NotGiven => "more than was given",
+            MapError::NotAllowed => "more than the frames allow",
             MapError::PartOfPage => "the range cuts a larger page",
         })
     }

@@ -56,8 +56,8 @@ pub struct SwapSlot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Poison {
-    /// The page of the hugetlb pool was taken back by the space that had set it aside.
-    HugetlbTaken,
+    /// The hugetlb page was unmapped by the space that had reserved it.
+    HugetlbUnmapped,
 }
 
 /// What a fault does at a marker.
@@ -99,7 +99,7 @@ const POISONED: u64 = 8;
 const SWAP: u64 = 11;
 const MIGRATING: u64 = 13;
 const GUARD: u64 = 14;
-const HUGETLB_TAKEN: u64 = 0;
+const HUGETLB_UNMAPPED: u64 = 0;
 
 /// The rules: a row for each kind.
 impl SlotMarker {
@@ -154,7 +154,7 @@ impl SlotMarker {
             },
             (MIGRATING, frame) => Self::Migrating(Pfn(frame)),
             (GUARD, 0) => Self::Guard,
-            (POISONED, HUGETLB_TAKEN) => Self::Poisoned(Poison::HugetlbTaken),
+            (POISONED, HUGETLB_UNMAPPED) => Self::Poisoned(Poison::HugetlbUnmapped),
             _ => return None,
         })
     }
@@ -169,7 +169,7 @@ impl SlotMarker {
             Self::Swap(slot) => (SWAP, slot.payload()),
             Self::Migrating(frame) => (MIGRATING, frame.0),
             Self::Guard => (GUARD, 0),
-            Self::Poisoned(Poison::HugetlbTaken) => (POISONED, HUGETLB_TAKEN),
+            Self::Poisoned(Poison::HugetlbUnmapped) => (POISONED, HUGETLB_UNMAPPED),
         };
         Marker::from_parts(kind, payload)
     }

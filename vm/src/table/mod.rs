@@ -6,12 +6,12 @@
 //! | `locked` | a table page whose lock is held: the edits of entries |
 //! | `adjust` | leaves whose bits change in place |
 //! | `pin` | pins of what entries map, under the table's lock and without |
-//! | `leaf` | one leaf of any size: install, share, own, replace |
+//! | `leaf` | one leaf of any size: install, dup, own, replace |
 //! | `content`, `class` | what a leaf is given; what it maps, and what that decides |
 //! | `unhook` | clearing leaves, at once or in two passes |
 //! | `unlinked` | a table that is filled before a walk reaches it |
-//! | `hugetlb` | entries of hugetlb mappings: reserved, a leaf, lost |
-//! | `block_leaves` | leaves of base pages for all frames of a block |
+//! | `hugetlb` | entries of hugetlb mappings: reserved, a leaf, poisoned |
+//! | `folio_leaves` | leaves of base pages for all frames of a folio |
 //! | `huge_zero`, `zero_table` | leaves of the huge zero page; the table that hardware finds in its place |
 //! | `collapse` | a huge leaf in the place of a table, whose pages it has copied |
 //! | `leaf_bits` | what a leaf says besides its frame |
@@ -19,13 +19,13 @@
 //! | `walk` | finding an entry without a lock |
 //! | `entries` | lockless movement over a range |
 //! | `accessed`, `scan_parts` | accessed bits, cleared without a lock; in read sections of its own |
-//! | `few` | a few values, handed on once nothing is held |
+//! | `array_vec` | a few values, handed on once nothing is held |
 //! | `resident` | what the entries of a range hold, counted |
 //! | `translate`, `find_frame` | what a page leads to, and which page leads to a frame |
 //! | `read_here` | a word that the running program could load, read in any handler |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
-//! | `given`, `mapper` | frames that are not the library's, and tables alone that map them |
-//! | `given_leaves`, `split` | leaves of all sizes over a range; the table that replaces a huge leaf |
+//! | `pfnmap`, `mapper` | frames that are not the library's, and tables alone that map them |
+//! | `pfnmap_leaves`, `split` | leaves of all sizes over a range; the table that replaces a huge leaf |
 //! | [`format`](mod@format) | the bits of entries of each architecture, as data |
 //!
 //! | user | access |
@@ -40,16 +40,14 @@
 
 mod accessed;
 mod adjust;
-mod block_leaves;
+mod array_vec;
 mod class;
 mod collapse;
 mod content;
 mod entries;
-mod few;
 mod find_frame;
+mod folio_leaves;
 pub mod format;
-mod given;
-mod given_leaves;
 mod huge_zero;
 mod hugetlb;
 mod leaf;
@@ -58,6 +56,8 @@ mod locked;
 mod mapper;
 mod marker;
 mod node;
+mod pfnmap;
+mod pfnmap_leaves;
 mod pin;
 mod read_here;
 mod resident;
@@ -74,24 +74,24 @@ mod walk;
 mod zero_table;
 
 pub use accessed::{AccessedScan, scan_accessed};
+pub(crate) use array_vec::ArrayVec;
 pub use class::LeafClass;
 pub(crate) use class::{AtCut, AtFork, AtPin, AtSharedStore, CountedLeaf};
 pub(crate) use collapse::{CollapsedTable, LeafCounts, NotFrozen};
 pub use content::{LeafContent, PfnLeaf, ZeroLeaf};
-pub(crate) use few::Few;
 pub use find_frame::{FrameSearch, find_frame};
-pub use given::GivenFrames;
-pub(crate) use given::check_frames;
-pub(crate) use given_leaves::install_given;
 pub(crate) use huge_zero::HugeZeroKind;
 pub(crate) use hugetlb::mark_reserved;
-pub(crate) use leaf::{OldLeaf, Reuse, Share};
+pub(crate) use leaf::{DupLeaf, OldLeaf, Reuse};
 pub use leaf_bits::LeafBits;
 pub use locked::LockedTable;
 pub use mapper::{MapError, Mapper};
 pub(crate) use marker::{OnFault, OnFork, fault_rule};
 pub use marker::{Poison, SlotMarker, SwapSlot};
 pub use node::Table;
+pub use pfnmap::PfnMapFrames;
+pub(crate) use pfnmap::check_frames;
+pub(crate) use pfnmap_leaves::install_pfn_leaves;
 pub use pin::FastPinRefusal;
 pub use read_here::NotRead;
 pub use resident::Resident;

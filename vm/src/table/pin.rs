@@ -18,7 +18,7 @@ impl<M: Machine> LockedTable<'_, M> {
         let state = self.mapped_meta(slot).map(FrameMeta::state)?;
         let is_kept = match state.kind() {
             Kind::User => state.is_exclusive() || mutant!("pin.shared-frame-pinned"),
-            kind => kind == Kind::File && (shares || mutant!("pin.object-page-pinned")),
+            kind => kind == Kind::Object && (shares || mutant!("pin.object-page-pinned")),
         };
         (is_kept && leaf.rights.contains(needs)).then_some(leaf.pfn)
     }
@@ -53,7 +53,7 @@ pub enum FastPinRefusal {
     NotPresent,
     /// The entry does not allow the access.
     NotAllowed,
-    /// The entry owns no frame: the zero page, and frames that were given, of any size.
+    /// The entry owns no frame: the zero page, and PFN-mapped frames, of any size.
     NotOwned,
     /// A transparent huge page: pins are of base pages, so it is split first.
     Huge,
@@ -108,13 +108,13 @@ impl<M: Machine> EntryRef<'_, '_, M> {
     }
 
     /// As [`try_pin`](Self::try_pin), which refused it as huge: pins the frame of `page` in a huge page of
-    /// the reserved pool.
+    /// the hugetlb pool.
     ///
     /// # Errors
     /// As of that; [`FastPinRefusal::Huge`] where it is another huge page.
     #[cold]
     #[inline(never)]
-    pub(crate) fn try_pin_in_pool<'m>(
+    pub(crate) fn try_pin_hugetlb<'m>(
         &self,
         memory: &'m Memory<'m, M>,
         page: Vpn,

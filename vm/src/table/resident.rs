@@ -15,21 +15,21 @@ pub struct Resident {
     /// Base pages that own a mapping of their frame: private pages, and those of shared memory. (Linux:
     /// `MM_ANONPAGES`, `MM_SHMEMPAGES`.)
     pub base_pages: u64,
-    /// Huge pages, of 512 base pages each, that own their block. (Linux: `AnonHugePages`.)
+    /// Huge pages, of 512 base pages each, that own their folio. (Linux: `AnonHugePages`.)
     pub huge_pages: u64,
-    /// Huge leaves of shared memory, but those of the reserved pool. (Linux: `ShmemPmdMapped`.)
+    /// Huge leaves of shared memory, but those of the hugetlb pool. (Linux: `ShmemPmdMapped`.)
     pub shared_huge_pages: u64,
     /// Base pages of zeros that show the frame of zeros.
     pub zero_pages: u64,
     /// Huge pages of zeros that show the huge zero page.
     pub huge_zero_pages: u64,
     /// Pages of frames that the embedder gave, base pages of leaves of any size.
-    pub given_pages: u64,
+    pub pfn_pages: u64,
 }
 
 impl Resident {
-    /// Resident memory in base pages, as Linux's `VmRSS` counts it: pages of zeros and given frames count
-    /// nothing, and pages that two spaces share count in both.
+    /// Resident memory in base pages, as Linux's `VmRSS` counts it: pages of zeros and PFN-mapped frames
+    /// count nothing, and pages that two spaces share count in both.
     pub const fn pages(&self) -> u64 {
         self.base_pages + (self.huge_pages + self.shared_huge_pages) * PageSize::Huge.pages()
     }
@@ -59,15 +59,15 @@ pub(crate) fn count_resident<M: Machine>(
                 true => resident.base_pages += level.entry_pages(),
                 false if tree.is_huge_zero(leaf, level) => resident.huge_zero_pages += 1,
                 false if leaf.pfn == tree.memory.zero_frame() => resident.zero_pages += 1,
-                false => resident.given_pages += level.entry_pages(),
+                false => resident.pfn_pages += level.entry_pages(),
             }
         }
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
 }
 
-/// Whether a huge leaf shows a folio of an object that is not one of the reserved pool; stale at once.
+/// Whether a huge leaf shows a folio of an object that is not one of the hugetlb pool; stale at once.
 fn is_of_object<M: Machine>(tree: &PageTable<'_, M>, leaf: Leaf) -> bool {
     let state = tree.memory.meta(leaf.pfn).map(|meta| meta.state());
-    state.is_some_and(|state| state.kind() == Kind::File && !state.is_pooled())
+    state.is_some_and(|state| state.kind() == Kind::Object && !state.is_hugetlb())
 }

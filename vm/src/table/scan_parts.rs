@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::accessed::scan_some;
-use super::few::Few;
+use super::array_vec::ArrayVec;
 use super::{AccessedScan, PageTable};
 use crate::machine::{Leaf, Machine};
 use crate::sync::Rcu;
@@ -24,7 +24,7 @@ pub(crate) fn scan_in_parts<M: Machine>(
 ) -> AccessedScan {
     let (mut scan, mut rest) = (AccessedScan::default(), range);
     while !rest.is_empty() {
-        let mut found = Few::<(VpnRange, Leaf), MOST>::new();
+        let mut found = ArrayVec::<(VpnRange, Leaf), MOST>::new();
         let reading = rcu.read();
         rest.start =
             scan_some(tree, rest, IN_SECTION, &mut scan, &reading, |pages, leaf| found.push((pages, leaf)));

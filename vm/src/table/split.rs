@@ -9,8 +9,8 @@ use crate::units::{Level, Pfn, Vpn, VpnRange};
 
 impl<M: Machine> LockedTable<'_, M> {
     /// Replaces the leaf in `slot` by a table of leaves of the next smaller size that map the same frames
-    /// with the same bits. A block that the leaf owns is split with it, unless it was split: each new leaf
-    /// owns its frame, which is *exclusive* if the block was. For the huge zero page they map the small one.
+    /// with the same bits. A folio that the leaf owns is split with it, unless it was split: each new leaf
+    /// owns its frame, which is *exclusive* if the folio was. For the huge zero page they map the small one.
     /// `flush` makes every CPU forget the leaf. Returns the leaf as it was last; `Err` with the table, and
     /// no change, where the slot holds no leaf of such a level, or is the platform's.
     ///
@@ -29,7 +29,7 @@ impl<M: Machine> LockedTable<'_, M> {
         let (Entry::Leaf(leaf), Some(below)) = (self.entry(slot), self.level().below()) else {
             return Err(table);
         };
-        // Blocks are split into frames: a table of blocks would need records that none has.
+        // Folios are split into frames: a table of folios would need records that none has.
         let is_whole = leaf.owned() && below != Level::Pte;
         let Some((_, class)) = self.leaf(slot) else { return Err(table) };
         if is_whole || class.at_cut() != AtCut::Split {
@@ -47,7 +47,7 @@ impl<M: Machine> LockedTable<'_, M> {
         } else {
             LeafBits::of(last)
         };
-        let mut has_split_block = false;
+        let mut has_split_folio = false;
         match (class, old.into_mapped()) {
             (_, Some(mapped)) => {
                 let mut frames = mapped.split();
@@ -56,7 +56,7 @@ impl<M: Machine> LockedTable<'_, M> {
                         frames.next().into_iter().for_each(|frame| parts.install(part, frame, bits))
                     });
                 }
-                has_split_block = frames.has_split_block();
+                has_split_folio = frames.has_split_folio();
             }
             // The page itself is never split: its parts are small zero pages.
             (class, None) if class.is_zeros() && !mutant!("zero.split-as-given") => {
@@ -70,7 +70,7 @@ impl<M: Machine> LockedTable<'_, M> {
             }
         }
         self.link_in_place(slot, parts);
-        Ok(SplitLeaf { last, has_split_block })
+        Ok(SplitLeaf { last, has_split_folio })
     }
 }
 
@@ -79,8 +79,8 @@ impl<M: Machine> LockedTable<'_, M> {
 pub(crate) struct SplitLeaf {
     /// As it was last.
     pub last: Leaf,
-    /// The block that it owned was split with it, and not before.
-    pub has_split_block: bool,
+    /// The folio that it owned was split with it, and not before.
+    pub has_split_folio: bool,
 }
 
 /// Calls `put`, which fills a slot of a table that no walk reaches yet. Models look at the first and last

@@ -28,7 +28,7 @@ pub struct StaleTranslation {
     pub accessed: bool,
     /// The same of stores.
     pub dirty: bool,
-    /// Whether the entry owns a mapping of the frame: not so of the zero page, and of frames that were given.
+    /// Whether the entry owns a mapping of the frame: not so of the zero page, and of PFN-mapped frames.
     pub owned: bool,
 }
 

@@ -52,7 +52,7 @@ impl<'m, M: Machine> PageTable<'m, M> {
 
     /// As [`new`](Self::new), for a [`Mapper`](super::Mapper): no CPU owns the locks, and all slots of the
     /// root are the tree's.
-    pub(super) fn of_given(
+    pub(super) fn of_mapper(
         memory: &'m Memory<'m, M>,
         root: TableFrame<'m, M>,
         rcu: &'m Rcu<'m, M::Cpu>,

@@ -19,12 +19,12 @@ use crate::sync::atomic::Ordering::*;
 use crate::units::{Level, Vpn, VpnRange};
 
 /// Slots from the first to the last that was added. They are added in order.
-struct Hull {
+struct SlotSpan {
     first: usize,
     end: usize,
 }
 
-impl Hull {
+impl SlotSpan {
     const EMPTY: Self = Self { first: Level::ENTRIES, end: 0 };
 
     #[inline(always)]
@@ -52,7 +52,7 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         let (table, used) = (run.table.table, run.table.used_parts());
         let (memory, level) = (table.tree.memory, table.level());
         let mut frames = UnhookedFrames::EMPTY;
-        let (mut cleared, mut left) = (Hull::EMPTY, Hull::EMPTY);
+        let (mut cleared, mut left) = (SlotSpan::EMPTY, SlotSpan::EMPTY);
         let mut is_any_left = false;
         let mut slots = run.slots.clone();
         while let Some((slot, word)) = table.first_used(used, slots.clone()) {
@@ -113,8 +113,8 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         &self,
         gather: &mut G,
         add: impl Fn(&mut G, Unhooked),
-        (cleared, frames): (Hull, UnhookedFrames),
-        left: Hull,
+        (cleared, frames): (SlotSpan, UnhookedFrames),
+        left: SlotSpan,
     ) -> bool {
         if let Some(pages) = self.pages(cleared) {
             add(gather, Unhooked::frames(pages, frames));
@@ -126,9 +126,9 @@ impl<'m, M: Machine> SlotRun<'_, 'm, M> {
         left.is_some()
     }
 
-    /// The pages of a hull's slots, unless it is empty.
-    fn pages(&self, hull: Hull) -> Option<VpnRange> {
-        (hull.first < hull.end).then(|| VpnRange::new(self.page(hull.first), self.page(hull.end)))
+    /// The pages of a span's slots, unless it is empty.
+    fn pages(&self, span: SlotSpan) -> Option<VpnRange> {
+        (span.first < span.end).then(|| VpnRange::new(self.page(span.first), self.page(span.end)))
     }
 
     /// Clears the slots that [`unhook_each`](Self::unhook_each) left pending, and puts their frames.

@@ -6,7 +6,7 @@
 //! it.
 
 use super::content::LeafContent;
-use super::leaf::Share;
+use super::leaf::DupLeaf;
 use super::locked::PART;
 use super::{LeafBits, SlotMarker};
 use crate::frame::{FolioSize, Memory, TableFrame, Unhooked, Words};
@@ -66,8 +66,8 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
     /// # Panics
     /// Where leaves of the table's level do not map as many frames, or the word maps another folio.
     #[inline(always)]
-    pub fn install_word<S: FolioSize>(&mut self, slot: usize, share: Share<'_, M, S>) {
-        let Share { mapped, word, .. } = share;
+    pub fn install_word<S: FolioSize>(&mut self, slot: usize, dup: DupLeaf<'_, M, S>) {
+        let DupLeaf { mapped, word, .. } = dup;
         let level = mapped.size().level().expect("one leaf maps it");
         assert!(self.level == level, "a leaf of {level:?} in a table of {:?}", self.level);
         let maps = |leaf: Leaf| leaf.owned() && leaf.pfn == mapped.pfn();

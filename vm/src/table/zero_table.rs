@@ -32,7 +32,7 @@ impl<M: Machine> PageTable<'_, M> {
     #[inline(never)]
     pub(super) fn take_zero_table(&self, alloc: Option<Priority>) -> Result<(Pfn, Taken), NoHugeZero> {
         let memory = self.memory;
-        if let Some(pfn) = memory.zero_table() {
+        if let Some(pfn) = memory.zero_pages().table() {
             return Ok((pfn, Taken::Shared));
         }
         let frame = memory.alloc_table(alloc.ok_or(NoHugeZero)?).ok_or(NoHugeZero)?;
@@ -42,10 +42,10 @@ impl<M: Machine> PageTable<'_, M> {
         let slots = if mutant!("zero.table-half-filled") { Level::ENTRIES / 2 } else { Level::ENTRIES };
         let zero = ZeroLeaf::BASE;
         (0..slots).for_each(|slot| fill(slot, || table.install(slot, zero, bits)));
-        match table.give_up(|frame| memory.place_zero_table(frame)) {
+        match table.give_up(|frame| memory.zero_pages().place_table(frame)) {
             Ok(pfn) => Ok((pfn, Taken::Allocated)),
             // Another CPU was faster; this one is freed.
-            Err(_unneeded) => memory.zero_table().map(|pfn| (pfn, Taken::Shared)).ok_or(NoHugeZero),
+            Err(_unneeded) => memory.zero_pages().table().map(|pfn| (pfn, Taken::Shared)).ok_or(NoHugeZero),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::units::{Vpn, VpnRange};
 /// Pages that were edited: what CPUs are told of them, and how far they reach.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Edited {
-    /// What CPUs are told: the hull of the pages. Of a huge leaf that came first, one page.
+    /// What CPUs are told: the span of the pages. Of a huge leaf that came first, one page.
     named: VpnRange,
     /// Where the pages of such a leaf end; 0 without one.
     leaf_end: Vpn,
@@ -27,7 +27,7 @@ impl Edited {
     /// Adds pages each of which a CPU may have cached.
     #[inline(always)]
     pub fn add(&mut self, pages: VpnRange) {
-        self.named = hull_of(self.named, pages);
+        self.named = span_of(self.named, pages);
     }
 
     /// All that was added are these pages, of one huge leaf: CPUs are told one of them, as a TLB forgets the
@@ -55,12 +55,12 @@ impl Edited {
 
 /// The smallest range that holds both, either of which may be empty.
 pub(super) fn joined(one: VpnRange, other: VpnRange) -> VpnRange {
-    if other.is_empty() && !mutant!("parts.empty-part-joined") { one } else { hull_of(one, other) }
+    if other.is_empty() && !mutant!("parts.empty-part-joined") { one } else { span_of(one, other) }
 }
 
 /// The smallest range that holds both, of which the second is not empty.
 #[inline(always)]
-pub(super) fn hull_of(one: VpnRange, other: VpnRange) -> VpnRange {
+pub(super) fn span_of(one: VpnRange, other: VpnRange) -> VpnRange {
     if one.is_empty() {
         return other;
     }

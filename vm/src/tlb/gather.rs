@@ -1,8 +1,8 @@
 //! Collects unhooked translations, flushes them once, and frees frames and tables after the flush.
 //!
 //! A gather begins before the first edit and ends after the flush; the space's count of pending flushes has
-//! been raised before and is lowered afterwards (protocol P8). It knows the hull of the pages edited. When it
-//! ends it flushes the hull once. If it found nothing to edit but another gather of the space is under way,
+//! been raised before and is lowered afterwards (protocol P8). It knows the span of the pages edited. When it
+//! ends it flushes the span once. If it found nothing to edit but another gather of the space is under way,
 //! it flushes the whole range of the call, because an entry that it read as absent may have been cleared by
 //! the other gather, whose flush has not ended: of two MADV_DONTNEED of one page, the second must not return
 //! before the page has left every TLB.
@@ -26,7 +26,7 @@
 //! One edit of a space at a time may do so; another one beside it, and one of a space that no CPU runs, whose
 //! flushes interrupt no CPU, flushes whenever its places are full.
 
-use super::edited::{Edited, hull_of};
+use super::edited::{Edited, span_of};
 use super::space::Deferral;
 use super::{PendingFlush, Shootdown};
 use crate::frame::{DetachedTable, Flushed, GatherBatch, IfShared, Memory, Unhooked, UnhookedLists};
@@ -187,7 +187,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     /// Entries that were found absent may be cached still, where another edit has not flushed yet (P8).
     fn widen_to_overlap(&mut self) {
         if self.pending.overlaps_another() {
-            self.weakened(self.asked);
+            self.need_flush(self.asked);
         }
     }
 
@@ -199,10 +199,10 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
             self.flush(Locks::Table);
         }
         if unhooked.is_pending() {
-            self.deferred = hull_of(self.deferred, unhooked.pages());
+            self.deferred = span_of(self.deferred, unhooked.pages());
         }
         if !mutant!("gather.pages-not-noted") {
-            self.weakened(unhooked.pages());
+            self.need_flush(unhooked.pages());
         }
         self.batch.add(self.memory, unhooked);
     }
@@ -225,7 +225,7 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
     pub fn table(&mut self, table: DetachedTable<'_, M>, covered: VpnRange) {
         table.assert_of(self.rcu);
         if mutant!("gather.table-lost") {
-            return self.weakened(covered);
+            return self.need_flush(covered);
         }
         self.add(Unhooked::table(covered, table));
     }
@@ -240,17 +240,17 @@ impl<'a, 'm, M: Machine> Gather<'a, 'm, M> {
         }
     }
 
-    /// Notes pages whose entries allow less than before.
+    /// Notes pages whose entries allow less than before: their translations are to be flushed.
     #[inline]
-    pub fn weakened(&mut self, pages: VpnRange) {
+    pub fn need_flush(&mut self, pages: VpnRange) {
         self.edited.add(pages);
     }
 
-    /// As [`weakened`](Self::weakened), of a huge leaf: CPUs are told one page of one that is all of the
+    /// As [`need_flush`](Self::need_flush), of a huge leaf: CPUs are told one page of one that is all of the
     /// flush.
-    pub(crate) fn weakened_leaf(&mut self, pages: VpnRange) {
+    pub(crate) fn need_flush_of_leaf(&mut self, pages: VpnRange) {
         let was_empty = self.edited.is_empty();
-        self.weakened(pages);
+        self.need_flush(pages);
         if was_empty {
             let leaf = FlushRange::of_leaf(pages);
             self.edited.narrow_to(leaf.tells_named_if(mutant!("fork.leaf-tells-one-page")));

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   caller's gather ─ in_parts ─► GatherParts ─┬─ part: a worker sweeps, its own gather ──┐ joined:
-//!        │                                     ├─ part ...                               ─┤ hull, slots,
+//!        │                                     ├─ part ...                               ─┤ span, slots,
 //!        │                                     └─ part ...                               ─┘ lists of frames
 //!        ▼                                                                                    │
-//!   detaches tables, flushes the hull of all, then slots and lists are put, by all workers ◄──┘
+//!   detaches tables, flushes the span of all, then slots and lists are put, by all workers ◄──┘
 //! ```
 //!
 //! A part frees nothing and flushes nothing: what it has unhooked is joined to the caller's gather when the

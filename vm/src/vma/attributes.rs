@@ -14,7 +14,7 @@ pub struct VmaAttributes {
     pub backing: BackingWord,
     /// Page within the backing of the first page. For private anonymous memory the first page number at
     /// which it was mapped; it differs from `range.start` once the mapping was moved with copies in it. For
-    /// frames that were given the first frame.
+    /// PFN-mapped frames the first frame.
     pub offset: u64,
     /// Identity of its private copies.
     pub anon: AnonId,
@@ -64,7 +64,7 @@ impl VmaAttributes {
         !self.flags.contains(VmaFlags::SHARED)
     }
 
-    /// Whether the pages `part` of it may become a mapping of their own: huge pages of the reserved pool are
+    /// Whether the pages `part` of it may become a mapping of their own: huge pages of the hugetlb pool are
     /// never cut. (Linux: `may_split`.)
     #[inline(always)]
     pub fn may_be_cut(&self, part: VpnRange) -> bool {

@@ -166,7 +166,7 @@ impl BackingWord {
         if self.0 & KIND == HUGETLB { self.get().hugetlb() } else { None }
     }
 
-    /// Whether it is the hugetlb pool or frames that were given: such mappings are never joined. (Linux:
+    /// Whether it is the hugetlb pool or PFN-mapped frames: such mappings are never joined. (Linux:
     /// `VM_SPECIAL`.) Of the kinds, those that have the bit of the hugetlb pool.
     #[inline(always)]
     pub const fn is_special(self) -> bool {

@@ -1,6 +1,6 @@
 //! Which base pages may be collapsed into a huge one: policy, as plain functions.
 
-use super::{HugePolicy, HugeRefusal, VmaAttributes, order_to_try};
+use super::{HugePolicy, ThpDisable, VmaAttributes, order_to_try};
 use crate::units::{Order, Rights, Vpn};
 use core::fmt;
 
@@ -70,25 +70,25 @@ pub enum CollapseRefusal {
     NoMemory,
 }
 
-/// Whether the region of `page` may be collapsed, as far as its mapping says. `policy` and `refusal` are the
-/// system's and the process's.
+/// Whether the region of `page` may be collapsed, as far as its mapping says. `policy` and `thp_disable` are
+/// the system's and the process's.
 ///
-/// A program that asks for it overrules the system's policy, and a process's refusal that excepts advised
+/// A program that asks for it overrules the system's policy, and a `PR_SET_THP_DISABLE` that excepts advised
 /// memory; its memory need not be accessible now. (Linux: MADV_COLLAPSE; `PR_THP_DISABLE_EXCEPT_ADVISED` of
 /// 6.18.)
 pub fn may_collapse(
     requester: Requester,
-    (policy, refusal): (HugePolicy, HugeRefusal),
+    (policy, thp_disable): (HugePolicy, ThpDisable),
     vma: &VmaAttributes,
     page: Vpn,
 ) -> bool {
-    let (policy, refusal) = match (requester, refusal) {
-        (Requester::Scanner, _) => (policy, refusal),
-        (Requester::Program, HugeRefusal::All) => (HugePolicy::Always, HugeRefusal::All),
-        (Requester::Program, _) => (HugePolicy::Always, HugeRefusal::None),
+    let (policy, thp_disable) = match (requester, thp_disable) {
+        (Requester::Scanner, _) => (policy, thp_disable),
+        (Requester::Program, ThpDisable::Completely) => (HugePolicy::Always, ThpDisable::Completely),
+        (Requester::Program, _) => (HugePolicy::Always, ThpDisable::None),
     };
     let is_used = requester == Requester::Program || vma.rights().contains(Rights::READ);
-    is_used && order_to_try(policy, refusal, vma, page) == Order::HUGE
+    is_used && order_to_try(policy, thp_disable, vma, page) == Order::HUGE
 }
 
 /// Why a region with these pages is not collapsed; `None` where it may be.
@@ -106,9 +106,9 @@ pub fn refuse_counts(counts: &RegionCounts, limits: &CollapseLimits) -> Option<C
 
 impl VmaAttributes {
     /// Whether the mapping may have huge pages that a program asks for, and room for one.
-    pub fn may_be_collapsed(&self, refusal: HugeRefusal) -> bool {
+    pub fn may_be_collapsed(&self, thp_disable: ThpDisable) -> bool {
         let first = Vpn(self.range.start.0.saturating_add(Order::HUGE.frames() - 1));
-        may_collapse(Requester::Program, (HugePolicy::Never, refusal), self, first)
+        may_collapse(Requester::Program, (HugePolicy::Never, thp_disable), self, first)
     }
 }
 

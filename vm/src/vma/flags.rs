@@ -129,10 +129,10 @@ impl VmaFlags {
         Self::new_anonymous(asked - Self::GROWS_DOWN.union(Self::WIPE_ON_FORK))
     }
 
-    /// The flags of a new mapping of the reserved pool, likewise; of shared memory with
+    /// The flags of a new mapping of the hugetlb pool, likewise; of shared memory with
     /// [`SHARED`](Self::SHARED) besides. It is not counted as committed: the pool has an account of its own.
     /// It does not grow, and its pages are huge whatever the advice.
-    pub fn new_pool(asked: Self) -> Self {
+    pub fn new_hugetlb(asked: Self) -> Self {
         const WITHOUT: VmaFlags = VmaFlags::GROWS_DOWN
             .union(VmaFlags::WIPE_ON_FORK)
             .union(VmaFlags::HUGE_PAGE)

@@ -16,10 +16,10 @@ pub enum HugePolicy {
     Always,
 }
 
-/// Whether a process has refused huge pages. (Linux: `PR_SET_THP_DISABLE`.)
+/// Which huge pages a process has disabled. (Linux: `PR_SET_THP_DISABLE`.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u64)]
-pub enum HugeRefusal {
+pub enum ThpDisable {
     /// The policy decides.
     #[default]
     None = 0,
@@ -27,16 +27,16 @@ pub enum HugeRefusal {
     /// (`PR_THP_DISABLE_EXCEPT_ADVISED`).
     ExceptAdvised = 1,
     /// No huge pages.
-    All = 2,
+    Completely = 2,
 }
 
-impl HugeRefusal {
-    /// The refusal of a number that [`as`](Self) has made.
+impl ThpDisable {
+    /// The value of a number that [`as`](Self) has made.
     pub const fn from_bits(bits: u64) -> Self {
         match bits {
             0 => Self::None,
             1 => Self::ExceptAdvised,
-            _ => Self::All,
+            _ => Self::Completely,
         }
     }
 }
@@ -48,49 +48,49 @@ impl HugePolicy {
     }
 }
 
-/// The order of the block that a fault at `page` of the mapping is to try first, where the entry of a page
+/// The order of the folio that a fault at `page` of the mapping is to try first, where the entry of a page
 /// that large is absent: [`Order::BASE`] for a base page.
 ///
 /// A huge page lies in one mapping, of private anonymous memory that may be accessed.
-pub fn order_to_try(policy: HugePolicy, refusal: HugeRefusal, vma: &VmaAttributes, page: Vpn) -> Order {
+pub fn order_to_try(policy: HugePolicy, thp_disable: ThpDisable, vma: &VmaAttributes, page: Vpn) -> Order {
     let fits = || vma.is_anonymous() && vma.range.covers(pages_of(Order::HUGE, page));
-    order_where(policy, refusal, vma.flags, fits)
+    order_where(policy, thp_disable, vma.flags, fits)
 }
 
 /// As [`order_to_try`], of a record: it reads no more of it than it needs.
 #[inline]
 pub(crate) fn order_of_fault<C: Cpu>(
     policy: HugePolicy,
-    refusal: HugeRefusal,
+    thp_disable: ThpDisable,
     vma: &Vma<C>,
     page: Vpn,
 ) -> Order {
     let fits = || vma.is_anonymous() && vma.range().covers(pages_of(Order::HUGE, page));
-    order_where(policy, refusal, vma.flags(), fits)
+    order_where(policy, thp_disable, vma.flags(), fits)
 }
 
 /// The order for a mapping with these flags, where a huge page `fits`.
 #[inline]
 fn order_where(
     policy: HugePolicy,
-    refusal: HugeRefusal,
+    thp_disable: ThpDisable,
     flags: VmaFlags,
     fits: impl FnOnce() -> bool,
 ) -> Order {
-    if allows(policy, refusal, flags) && fits() { Order::HUGE } else { Order::BASE }
+    if allows(policy, thp_disable, flags) && fits() { Order::HUGE } else { Order::BASE }
 }
 
 /// Whether a policy, of huge pages or of one smaller size, says that a mapping with these flags gets them.
 #[inline]
-pub(super) fn allows(policy: HugePolicy, refusal: HugeRefusal, flags: VmaFlags) -> bool {
+pub(super) fn allows(policy: HugePolicy, thp_disable: ThpDisable, flags: VmaFlags) -> bool {
     let is_advised = flags.contains(VmaFlags::HUGE_PAGE);
     let is_refused = flags.contains(VmaFlags::NO_HUGE_PAGE) && !mutant!("thp.refusal-ignored");
-    let is_wanted = policy == HugePolicy::Always && refusal == HugeRefusal::None
-        || is_advised && policy.is_ever() && refusal != HugeRefusal::All;
+    let is_wanted = policy == HugePolicy::Always && thp_disable == ThpDisable::None
+        || is_advised && policy.is_ever() && thp_disable != ThpDisable::Completely;
     is_wanted && !is_refused
 }
 
-/// The pages of the block of this order that holds `page`, aligned to its size.
+/// The pages of the folio of this order that holds `page`, aligned to its size.
 pub const fn pages_of(order: Order, page: Vpn) -> VpnRange {
     let start = Vpn(page.0 & !(order.frames() - 1));
     VpnRange { start, end: start.add(order.frames()) }

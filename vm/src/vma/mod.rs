@@ -35,9 +35,9 @@
 //! | [`HugetlbBacking`], [`PfnBacking`] | what it has of the hugetlb pool; of frames without a record |
 //! | [`Policy`], [`PolicyRequest`] | the NUMA nodes that its memory comes from |
 //! | [`Vma`], [`VmaState`] | its record: stale, live, busy or frozen |
-//! | [`HugePolicy`], [`HugeRefusal`], [`order_to_try`] | which pages may be huge |
+//! | [`HugePolicy`], [`ThpDisable`], [`order_to_try`] | which pages may be huge |
 //! | [`SharedHugePolicy`], [`SharedHugeUse`], [`shared_huge_use`] | huge pages of shared memory |
-//! | [`HugeSizes`], [`SizePolicy`], [`orders_to_try`], [`OrderSet`] | which sizes between are used where |
+//! | [`MthpPolicies`], [`MthpPolicy`], [`orders_to_try`], [`OrderSet`] | which mTHP sizes are used where |
 //! | [`may_collapse`], [`refuse_counts`], [`CollapseLimits`] | which base pages may become a huge one |
 //! | [`merge()`], [`joins`], [`reusable_anon`] | when neighbours become one |
 //! | [`split()`], [`cut`], [`change()`], [`Change`] | parts of a mapping; a change to a part of one |
@@ -57,8 +57,8 @@ mod collapse;
 mod decide;
 mod flags;
 mod huge;
-mod huge_sizes;
 mod identity;
+mod mthp;
 mod policy;
 mod record;
 mod shared_huge;
@@ -78,10 +78,10 @@ pub use decide::{Merged, joins, merge, reusable_anon};
 pub(crate) use decide::{inherit, place_preferring};
 pub use flags::{FlagAdvice, VmaFlags};
 pub(crate) use huge::order_of_fault;
-pub use huge::{HugePolicy, HugeRefusal, order_to_try, pages_of};
-pub(crate) use huge_sizes::orders_of_fault;
-pub use huge_sizes::{HugeSizes, OrderSet, SizePolicy, orders_to_try};
+pub use huge::{HugePolicy, ThpDisable, order_to_try, pages_of};
 pub use identity::AnonId;
+pub(crate) use mthp::orders_of_fault;
+pub use mthp::{MthpPolicies, MthpPolicy, OrderSet, orders_to_try};
 pub use policy::{Policy, PolicyFlags, PolicyMode, PolicyRequest};
 pub(crate) use record::VmaHold;
 pub use record::{MAX_MAPPINGS, TreeGaps, Vma, VmaState, VmaTree};

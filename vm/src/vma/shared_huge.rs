@@ -1,7 +1,7 @@
 //! Which pages of shared memory may be huge: policy, as plain functions.
 
 use super::huge::{allows, pages_of};
-use super::{HugePolicy, HugeRefusal, Vma, VmaAttributes};
+use super::{HugePolicy, ThpDisable, Vma, VmaAttributes};
 use crate::machine::Cpu;
 use crate::units::{Order, Vpn, VpnRange};
 
@@ -52,32 +52,32 @@ pub enum SharedHugeUse {
 /// page.
 pub fn shared_huge_use(
     policy: SharedHugePolicy,
-    refusal: HugeRefusal,
+    thp_disable: ThpDisable,
     vma: &VmaAttributes,
     page: Vpn,
 ) -> SharedHugeUse {
-    use_where(policy, refusal, vma.flags, || fits(vma.range, vma.offset_at(page), page))
+    use_where(policy, thp_disable, vma.flags, || fits(vma.range, vma.offset_at(page), page))
 }
 
 /// As [`shared_huge_use`], of a record.
 pub(crate) fn shared_huge_use_of_fault<C: Cpu>(
     policy: SharedHugePolicy,
-    refusal: HugeRefusal,
+    thp_disable: ThpDisable,
     vma: &Vma<C>,
     page: Vpn,
 ) -> SharedHugeUse {
-    use_where(policy, refusal, vma.flags(), || fits(vma.range(), vma.frame_offset(page), page))
+    use_where(policy, thp_disable, vma.flags(), || fits(vma.range(), vma.frame_offset(page), page))
 }
 
 fn use_where(
     policy: SharedHugePolicy,
-    refusal: HugeRefusal,
+    thp_disable: ThpDisable,
     flags: super::VmaFlags,
     fits: impl FnOnce() -> bool,
 ) -> SharedHugeUse {
-    if !allows(HugePolicy::Always, refusal, flags) || !fits() {
+    if !allows(HugePolicy::Always, thp_disable, flags) || !fits() {
         SharedHugeUse::None
-    } else if allows(policy.of_faults(), refusal, flags) {
+    } else if allows(policy.of_faults(), thp_disable, flags) {
         SharedHugeUse::Fill
     } else {
         SharedHugeUse::Map

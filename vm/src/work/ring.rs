@@ -14,7 +14,7 @@
 use crate::units::{CpuId, CpuMask, CpuWords};
 
 /// Progress of a record.
-enum Part<T> {
+enum RecordState<T> {
     /// No record.
     Free,
     /// Its parallel part has not begun.
@@ -26,7 +26,7 @@ enum Part<T> {
 }
 
 struct Record<T> {
-    part: Part<T>,
+    state: RecordState<T>,
     /// The CPU for its serial part.
     wanted: CpuId,
 }
@@ -47,7 +47,7 @@ pub(super) struct Ring<T, W, const N: usize> {
 
 impl<T, W: CpuWords, const N: usize> Ring<T, W, N> {
     pub(super) fn new(parallel: CpuMask<W>, serial: CpuMask<W>) -> Self {
-        let records = core::array::from_fn(|_| Record { part: Part::Free, wanted: CpuId(0) });
+        let records = core::array::from_fn(|_| Record { state: RecordState::Free, wanted: CpuId(0) });
         Self { records, head: 0, begun: 0, tail: 0, is_served: false, parallel, serial, lost: 0 }
     }
 
@@ -63,7 +63,7 @@ impl<T, W: CpuWords, const N: usize> Ring<T, W, N> {
         if self.tail - self.head >= N as u64 {
             return Err(item);
         }
-        *self.record(self.tail) = Record { part: Part::Waiting(item), wanted };
+        *self.record(self.tail) = Record { state: RecordState::Waiting(item), wanted };
         self.tail += 1;
         Ok(())
     }
@@ -77,7 +77,7 @@ impl<T, W: CpuWords, const N: usize> Ring<T, W, N> {
         if self.tail - self.head >= N as u64 {
             return Err(item);
         }
-        *self.record(self.tail) = Record { part: Part::Ready(Some(item)), wanted };
+        *self.record(self.tail) = Record { state: RecordState::Ready(Some(item)), wanted };
         self.tail += 1;
         Ok(())
     }
@@ -88,9 +88,9 @@ impl<T, W: CpuWords, const N: usize> Ring<T, W, N> {
             let number = self.begun;
             self.begun += 1;
             let record = self.record(number);
-            match core::mem::replace(&mut record.part, Part::Away) {
-                Part::Waiting(item) => return Some((number, item)),
-                done => record.part = done,
+            match core::mem::replace(&mut record.state, RecordState::Away) {
+                RecordState::Waiting(item) => return Some((number, item)),
+                done => record.state = done,
             }
         }
         None
@@ -99,7 +99,7 @@ impl<T, W: CpuWords, const N: usize> Ring<T, W, N> {
     /// Ends the parallel part of a record; `None` if it panicked.
     pub(super) fn end(&mut self, number: u64, item: Option<T>) {
         self.lost += u64::from(item.is_none());
-        self.record(number).part = Part::Ready(item);
+        self.record(number).state = RecordState::Ready(item);
     }
 
     /// The CPU for the serial part of the first record, if that part can be done now. `Some(None)` if the set
@@ -110,7 +110,7 @@ impl<T, W: CpuWords, const N: usize> Ring<T, W, N> {
         }
         let number = self.head;
         let record = self.record(number);
-        let (is_ready, wanted) = (matches!(record.part, Part::Ready(_)), record.wanted);
+        let (is_ready, wanted) = (matches!(record.state, RecordState::Ready(_)), record.wanted);
         is_ready.then(|| {
             let serial = &self.serial;
             let instead = || serial.iter().nth((number % u64::from(serial.count().max(1))) as usize);
@@ -122,10 +122,10 @@ impl<T, W: CpuWords, const N: usize> Ring<T, W, N> {
     pub(super) fn serve(&mut self) -> Option<T> {
         self.is_served = true;
         let number = self.head;
-        match core::mem::replace(&mut self.record(number).part, Part::Away) {
-            Part::Ready(item) => item,
+        match core::mem::replace(&mut self.record(number).state, RecordState::Away) {
+            RecordState::Ready(item) => item,
             other => {
-                self.record(number).part = other;
+                self.record(number).state = other;
                 None
             }
         }
@@ -134,7 +134,7 @@ impl<T, W: CpuWords, const N: usize> Ring<T, W, N> {
     /// Ends the serial part of the first record.
     pub(super) fn served(&mut self) {
         let number = self.head;
-        self.record(number).part = Part::Free;
+        self.record(number).state = RecordState::Free;
         self.is_served = false;
         self.head += 1;
     }

@@ -116,7 +116,7 @@ impl Source<'_> {
     /// matches on a kind of memory would be one more to change for the next kind. Anonymous memory is what
     /// the short way of a fault names.
     fn kinds(&self) -> Vec<Violation> {
-        if !self.file.starts_with("vm/src/") || self.file.contains("/tests/") {
+        if !self.file.starts_with("vm/src/") || crate::is_for_tests(self.file) {
             return Vec::new();
         }
         let is_variant = |name: &str| {
@@ -264,10 +264,8 @@ impl Source<'_> {
     /// Above `sync`, atomics come from `sync`; tests, and the orderings that are only names, may come from
     /// core.
     fn doors(&self, shelf: &Shelf, height_here: u32) -> Vec<Violation> {
-        let is_test_file = ["tests.rs", "testing.rs"].iter().any(|end| self.file.ends_with(end))
-            || self.file.contains("/tests/");
         let below_the_door = shelf.door.is_none_or(|door| Some(height_here) <= shelf.height(door));
-        if below_the_door || is_test_file {
+        if below_the_door || crate::is_for_tests(self.file) {
             return Vec::new();
         }
         let inline = self.inline_depths();

@@ -1,6 +1,6 @@
 //! What the library's types offer: the methods of each, and the types that can write an entry.
 //!
-//! Three rules come with it: [`AddressSpace`](AT_MOST) has no more methods than it may, no free function
+//! Three rules come with it: types of a [list](LIMITS) have no more methods than they may, no free function
 //! takes one in their place, and a type that stores to the words of a table is in the list of those.
 
 use super::Violation;
@@ -10,7 +10,18 @@ use std::fs;
 use std::path::Path;
 
 /// The most methods that a type may have: in all of its `impl` blocks, public or not.
-const AT_MOST: (&str, usize) = ("AddressSpace", 60);
+struct Limit {
+    name: &'static str,
+    /// Where its methods are.
+    files: &'static str,
+    most: usize,
+}
+
+/// Types that many parts of the library would add their methods to.
+const LIMITS: &[Limit] = &[
+    Limit { name: "AddressSpace", files: "vm/src/space", most: 60 },
+    Limit { name: "Memory", files: "vm/src/frame", most: 100 },
+];
 
 /// The types that can write an entry of a table. One more is one more place where an entry may change.
 const WRITERS: &[&str] = &["EntryRef", "LockedTable", "Table", "UnlinkedTable"];
@@ -52,7 +63,7 @@ struct Surface {
 /// The violations of the rules.
 pub fn check(root: &Path) -> Vec<Violation> {
     let mut surface = Surface::of(root);
-    surface.limit(AT_MOST);
+    LIMITS.iter().for_each(|limit| surface.limit(limit));
     surface.violations
 }
 
@@ -81,8 +92,7 @@ impl Surface {
         let mut surface = Self::default();
         for path in crate::sources(&root.join("vm/src")) {
             let file = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-            let is_test = ["/tests/", "/testing/", "/tests.rs", "/testing.rs"];
-            if !is_test.iter().any(|part| file.contains(part)) {
+            if !crate::is_for_tests(&file) {
                 surface.add(&file, &tokens(&fs::read_to_string(&path).unwrap_or_default()));
             }
         }
@@ -95,8 +105,8 @@ impl Surface {
                 let count = self.types.entry(name.to_string()).or_default();
                 count.all += 1;
                 count.public += usize::from(function.is_public);
-            } else if takes(function.tokens, AT_MOST.0) {
-                let what = format!("{} is a free function that takes an {}", function.name, AT_MOST.0);
+            } else if let Some(limit) = LIMITS.iter().find(|limit| takes(function.tokens, limit.name)) {
+                let what = format!("{} is a free function that takes `&{}`", function.name, limit.name);
                 self.violations.push(Violation { file: file.to_string(), line: function.line, what });
             }
             if file.starts_with(TABLE) && function.tokens.windows(3).any(writes) {
@@ -111,11 +121,11 @@ impl Surface {
     }
 
     /// Refuses a type that has more methods.
-    fn limit(&mut self, (name, most): (&str, usize)) {
+    fn limit(&mut self, &Limit { name, files, most }: &Limit) {
         let all = self.types.get(name).map_or(0, |count| count.all);
         if all > most {
             let what = format!("{name} has {all} methods, and may have {most}");
-            self.violations.push(Violation { file: "vm/src/space".to_string(), line: 0, what });
+            self.violations.push(Violation { file: files.to_string(), line: 0, what });
         }
     }
 }

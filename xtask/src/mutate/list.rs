@@ -3,6 +3,9 @@
 use super::Mutation;
 use super::Test::{Lab, Model, Unit};
 
+const MAP: super::Test = Unit("space::tests::map::base");
+const PROTECT: super::Test = Unit("space::tests::protect::base");
+const MBIND: super::Test = Unit("space::tests::mbind::base");
 const PAIRS: super::Test =
     Lab("seeded", "pairs::every_pair_of_operations_ends_as_some_order_of_them_would_on_x86");
 const RANDOM: super::Test = Lab("modelled", "library::speculative_faults_on_x86_agree_with_the_model");
@@ -11,7 +14,6 @@ const LIMITS: super::Test =
 const FLUSH: super::Test = Model("loom_flush_against_a_cpu_that_enters_and_leaves");
 const UNMAP: super::Test = Model("loom_fault_against_unmap_with_a_present_table");
 const HELD: super::Test = Model("loom_fault_that_holds_its_mapping_against_unmap");
-const REFUSED: super::Test = Unit("space::ops::tests::refused");
 const INSTALL: super::Test = Unit("space::fault::tests::install");
 const CACHED: super::Test = Model("loom_a_cached_table_against_its_detaching_and_reuse");
 const WALK: super::Test = Model("loom_a_table_is_filled_before_a_walk_finds_it");
@@ -83,7 +85,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "index.version-not-advanced",
         wrong: "a CPU's last hit outlives its replacement",
-        test: Model("loom_a_cached_item_against_its_replacement_and_reclaim"),
+        test: Model("loom_a_cached_item_against_its_replacement_and_free"),
     },
     Mutation {
         point: "zap.cut-not-noted",
@@ -215,7 +217,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "fault.policy-ignored",
         wrong: "a fault ignores the policy of its mapping",
-        test: Unit("space::ops::tests::mbind"),
+        test: MBIND,
     },
     Mutation {
         point: "protect.reserve-skipped",
@@ -225,12 +227,12 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "change.first-split-undone",
         wrong: "a change that is refused at its second split undoes the first",
-        test: REFUSED,
+        test: PROTECT,
     },
     Mutation {
         point: "limits.commit-unlimited",
         wrong: "a request for more memory than there is is granted",
-        test: REFUSED,
+        test: MAP,
     },
     Mutation {
         point: "exit.loaded-space-freed",
@@ -255,17 +257,17 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "mbind.reserve-skipped",
         wrong: "mbind of several mappings reserves no memory",
-        test: Unit("space::ops::tests::mbind"),
+        test: MBIND,
     },
     Mutation {
         point: "map-shared.count-kept",
         wrong: "a refused mapping of an object leaves its pages counted as mapped",
-        test: REFUSED,
+        test: MAP,
     },
     Mutation {
         point: "limits.split-at-maximum",
         wrong: "a mapping is split though there are as many as there may be",
-        test: REFUSED,
+        test: Unit("space::tests::unmap::base"),
     },
     Mutation {
         point: "limits.change-counts-what-stays",
@@ -280,15 +282,19 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "protect.wrong-errno",
         wrong: "mprotect beyond what a mapping may be given has the wrong errno",
-        test: REFUSED,
+        test: PROTECT,
     },
     Mutation {
         point: "protect.limit-ignored",
         wrong: "mprotect ignores what a mapping may be given",
-        test: REFUSED,
+        test: PROTECT,
     },
-    Mutation { point: "protect.dirty-dropped", wrong: "mprotect drops the dirty bit", test: REFUSED },
-    Mutation { point: "madvise.locked-dropped", wrong: "MADV_DONTNEED drops locked memory", test: REFUSED },
+    Mutation { point: "protect.dirty-dropped", wrong: "mprotect drops the dirty bit", test: PROTECT },
+    Mutation {
+        point: "madvise.locked-dropped",
+        wrong: "MADV_DONTNEED drops locked memory",
+        test: Unit("space::tests::madvise::base"),
+    },
     Mutation {
         point: "fault.dirty-dropped",
         wrong: "a fault that gives a leaf more rights drops the dirty bit",

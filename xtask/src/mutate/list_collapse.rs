@@ -10,7 +10,7 @@ const ZERO: super::Test = Unit("huge::zero");
 pub const ALL: &[Mutation] = &[
     Mutation {
         point: "collapse.rest-not-zeroed",
-        wrong: "pages that held nothing show what the block held",
+        wrong: "pages that held nothing show what the folio held",
         test: UNIT,
     },
     Mutation {

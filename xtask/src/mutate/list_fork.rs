@@ -3,6 +3,7 @@
 use super::Mutation;
 use super::Test::{Lab, Model, Unit};
 
+const UNMAP_SHARED_FRAMES: super::Test = Unit("space::tests::unmap::shared_frames");
 const FORK: super::Test = Unit("space::tests::fork");
 const SNAPSHOT: super::Test = Model("loom_a_child_has_no_store_without_those_before_it");
 
@@ -78,12 +79,12 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "gather.deferred-not-put",
         wrong: "frames that wait in their slots are left there after the flush",
-        test: Unit("space::tests::unmap_shared"),
+        test: UNMAP_SHARED_FRAMES,
     },
     Mutation {
         point: "gather.detached-pending-lost",
         wrong: "frames that wait in slots of a detached table are lost",
-        test: Unit("space::tests::unmap_shared"),
+        test: UNMAP_SHARED_FRAMES,
     },
     Mutation {
         point: "table.others-pending-cleared",

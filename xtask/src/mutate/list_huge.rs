@@ -3,19 +3,23 @@
 use super::Mutation;
 use super::Test::Unit;
 
-const GIVEN: super::Test = Unit("space::ops::tests::map_given");
+const MAP_PFN: super::Test = Unit("space::tests::map::given");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
     Mutation {
         point: "split.flush-skipped",
         wrong: "a TLB holds a huge leaf beside the parts that it was split into",
-        test: GIVEN,
+        test: MAP_PFN,
     },
-    Mutation { point: "split.bits-lost", wrong: "the parts of a leaf forget that it was used", test: GIVEN },
+    Mutation {
+        point: "split.bits-lost",
+        wrong: "the parts of a leaf forget that it was used",
+        test: MAP_PFN,
+    },
     Mutation {
         point: "split.end-left-whole",
         wrong: "a writer changes all of the huge leaf that its range cuts at the end",
-        test: GIVEN,
+        test: MAP_PFN,
     },
 ];

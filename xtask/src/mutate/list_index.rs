@@ -35,8 +35,8 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "rcu.reclaimer-not-checked",
-        wrong: "garbage is given to a reclaimer that it is not of",
-        test: Unit("garbage_of_one_reclaimer_is_given_to_no_other"),
+        wrong: "garbage is given to a memory that it is not of",
+        test: Unit("garbage_of_one_memory_is_given_to_no_other"),
     },
     Mutation {
         point: "rcu.own-advance-taken-for-anothers",
@@ -75,12 +75,12 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "rcu.batch-not-awaited",
-        wrong: "a CPU that lacks memory does not wait for what another one reclaims",
+        wrong: "a CPU that lacks memory does not wait for what another one frees",
         test: Model("loom_rcu_garbage_is_taken_over_from_an_owner"),
     },
     Mutation {
         point: "rcu.taken-over-too-early",
-        wrong: "garbage that is taken over is reclaimed under its reader",
+        wrong: "garbage that is taken over is freed under its reader",
         test: Model("loom_rcu_garbage_is_taken_over_after_the_reader"),
     },
     Mutation {

@@ -26,12 +26,12 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "mapper.more-than-given",
-        wrong: "frames and rights are mapped that were not given",
+        wrong: "frames and rights are mapped that are not allowed",
         test: MAPPER,
     },
     Mutation {
         point: "table.given-leaf-raised",
-        wrong: "a leaf of given frames gets rights that were not given",
+        wrong: "a leaf of a PFN mapping gets rights that its frames do not allow",
         test: NOT_OWNED,
     },
     Mutation {

@@ -30,13 +30,13 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "pin.part-not-rechecked",
-        wrong: "a page of the reserved pool that was freed and is something else is pinned as a part",
-        test: Unit("frame::huge_pool::tests"),
+        wrong: "a page of the hugetlb pool that was freed and is something else is pinned as a part",
+        test: Unit("frame::hugetlb::tests"),
     },
     Mutation {
         point: "map-given.refused-left-mapped",
-        wrong: "a refused mapping of given frames leaves those that it has mapped",
-        test: Unit("space::ops::tests::map_given"),
+        wrong: "a refused PFN mapping leaves those that it has mapped",
+        test: Unit("space::tests::map::given"),
     },
     Mutation {
         point: "gather.deferral-freed-by-refusal",

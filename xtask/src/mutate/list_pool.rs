@@ -1,9 +1,9 @@
-//! The points of the reserved pool of huge pages.
+//! The points of the hugetlb pool of huge pages.
 
 use super::Mutation;
 use super::Test::{Model, Unit};
 
-const COUNTS: super::Test = Unit("frame::huge_pool::tests");
+const COUNTS: super::Test = Unit("frame::hugetlb::tests");
 const RESERVES: super::Test = Unit("space::tests::pool::reserves");
 const EDITS: super::Test = Unit("space::tests::pool::edits");
 const FORK: super::Test = Unit("space::tests::pool::fork");

@@ -9,7 +9,7 @@ const RMAP: super::Test = Unit("space::tests::rmap");
 pub const ALL: &[Mutation] = &[
     Mutation {
         point: "rmap.descendants-left-out",
-        wrong: "a walk for a frame looks at the space of its birth alone",
+        wrong: "a walk for a frame looks at the space of its key alone",
         test: RMAP,
     },
     Mutation {
@@ -24,7 +24,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "rmap.frame-not-compared",
-        wrong: "whatever the page of birth maps is taken for an entry of the frame",
+        wrong: "whatever the page of the key maps is taken for an entry of the frame",
         test: RMAP,
     },
     Mutation {
@@ -44,13 +44,13 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "rmap.birth-after-kind",
-        wrong: "a frame becomes user memory before its page of birth is noted",
-        test: Model("loom_a_reference_comes_with_the_page_of_birth"),
+        wrong: "a frame becomes user memory before its anon key is noted",
+        test: Model("loom_a_reference_comes_with_the_anon_key"),
     },
     Mutation {
         point: "rmap.link-taken-for-page",
         wrong: "a link of a gather is taken for a page",
-        test: Unit("frame::record::birth"),
+        test: Unit("frame::record::anon_key"),
     },
     Mutation {
         point: "rmap.other-space-believed",

@@ -1,4 +1,4 @@
-//! The points of sizes between a base page and a huge page.
+//! The points of mTHP sizes.
 
 use super::Mutation;
 use super::Test::{Lab, Model, Unit};
@@ -7,9 +7,9 @@ use super::Test::{Lab, Model, Unit};
 pub const ALL: &[Mutation] = &[
     Mutation {
         point: "sizes.mapping-ignored",
-        wrong: "a block reaches beyond its mapping",
+        wrong: "a folio reaches beyond its mapping",
         test: Unit(
-            "huge::sizes::the_largest_block_that_fits_the_mapping_and_the_absent_entries_is_installed",
+            "huge::sizes::the_largest_folio_that_fits_the_mapping_and_the_absent_entries_is_installed",
         ),
     },
     Mutation {
@@ -21,17 +21,17 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "sizes.fork-ignored",
-        wrong: "a fault installs a block of which a fork under way has passed some pages",
-        test: Unit("huge::sizes::a_fault_for_a_block_waits_for_a_fork_that_has_passed_its_first_page"),
+        wrong: "a fault installs a folio of which a fork under way has passed some pages",
+        test: Unit("huge::sizes::a_fault_for_a_folio_waits_for_a_fork_that_has_passed_its_first_page"),
     },
     Mutation {
         point: "sizes.entries-not-rechecked",
-        wrong: "a block is installed over what another fault has put there",
-        test: Model("loom_two_faults_race_for_one_block"),
+        wrong: "a folio is installed over what another fault has put there",
+        test: Model("loom_two_faults_race_for_one_folio"),
     },
     Mutation {
         point: "sizes.range-not-rechecked",
-        wrong: "a block reaches beyond the mapping that is left of the one it was meant for",
-        test: Lab("modelled", "huge_sizes::no_block_reaches_beyond_what_a_writer_has_left_of_its_mapping"),
+        wrong: "a folio reaches beyond the mapping that is left of the one it was meant for",
+        test: Lab("modelled", "huge_sizes::no_folio_reaches_beyond_what_a_writer_has_left_of_its_mapping"),
     },
 ];

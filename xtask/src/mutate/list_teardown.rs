@@ -3,8 +3,8 @@
 use super::Mutation;
 use super::Test::Unit;
 
-const TEARDOWN: super::Test = Unit("space::ops::tests::teardown");
-const PIN_RANGE: super::Test = Unit("space::ops::tests::pin_range");
+const TEARDOWN: super::Test = Unit("space::tests::unmap::large");
+const PIN_RANGE: super::Test = Unit("space::tests::pin::range");
 
 /// All of them. Their numbers follow those of `list`.
 pub const ALL: &[Mutation] = &[
@@ -48,7 +48,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "exit.huge-uncounted",
         wrong: "huge pages that helpers have cleared count as there",
-        test: Unit("space::ops::tests::teardown"),
+        test: Unit("space::tests::exit::large"),
     },
     Mutation {
         point: "exit.shared-frame-kept",

@@ -1,4 +1,4 @@
-//! The points of transparent huge pages: huge leaves that own a block, their faults and their splits.
+//! The points of transparent huge pages: huge leaves that own a folio, their faults and their splits.
 
 use super::Mutation;
 use super::Test::{Lab, Model, Unit};
@@ -13,10 +13,10 @@ const CUTS: super::Test =
 pub const ALL: &[Mutation] = &[
     Mutation {
         point: "alloc.folio-not-zeroed-by-helpers",
-        wrong: "a huge page that helpers were to zero shows what its block held",
-        test: Unit("ops::tests::parallel::a_huge_page_is_zero_whoever_has_zeroed_its_parts"),
+        wrong: "a huge page that helpers were to zero shows what its folio held",
+        test: Unit("space::tests::populate::base::a_huge_page_is_zero_whoever_has_zeroed_its_parts"),
     },
-    Mutation { point: "alloc.folio-not-zeroed", wrong: "a huge page shows what its block held", test: EDITS },
+    Mutation { point: "alloc.folio-not-zeroed", wrong: "a huge page shows what its folio held", test: EDITS },
     Mutation {
         point: "zone.largest-block-not-noted",
         wrong: "faults believe that no block is free, and never allocate one",
@@ -30,7 +30,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "split.lazyfree-lost",
-        wrong: "the frames of a split block are not to be discarded any more",
+        wrong: "the frames of a split folio are not to be discarded any more",
         test: EDITS,
     },
     Mutation {
@@ -105,7 +105,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "thp.rejoined-though-referenced",
-        wrong: "a frame becomes part of a block while there is a reference to it",
+        wrong: "a frame becomes part of a folio while there is a reference to it",
         test: SHARED,
     },
     Mutation {
@@ -115,8 +115,8 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "thp.split-ended-relaxed",
-        wrong: "a leaf ends without seeing that its block was split",
-        test: Model("loom_a_leaf_that_ends_against_a_split_of_its_block"),
+        wrong: "a leaf ends without seeing that its folio was split",
+        test: Model("loom_a_leaf_that_ends_against_a_split_of_its_folio"),
     },
     Mutation {
         point: "zap.shared-huge-uncounted",
@@ -125,7 +125,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "rmap.part-of-huge-missed",
-        wrong: "the reverse map passes by a huge leaf of a block that another space has split",
+        wrong: "the reverse map passes by a huge leaf of a folio that another space has split",
         test: Unit("space::tests::huge::rmap"),
     },
 ];

@@ -23,6 +23,6 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pin.fast-dirty-not-set",
         wrong: "a pin to write without a lock leaves the entry as if nothing was written",
-        test: Unit("space::tests::pin_fast"),
+        test: Unit("space::tests::pin::fast"),
     },
 ];

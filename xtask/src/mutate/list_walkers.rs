@@ -3,6 +3,9 @@
 use super::Mutation;
 use super::Test::{Model, Unit};
 
+const WALK_CALL_CHAIN: super::Test = Unit("space::tests::walk::call_chain");
+const WALK_ADDRESS: super::Test = Unit("space::tests::walk::address");
+const WALK_ACCESSED: super::Test = Unit("space::tests::walk::accessed");
 /// All of them.
 pub const ALL: &[Mutation] = &[
     Mutation {
@@ -13,7 +16,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "accessed.dirty-cleared-too",
         wrong: "a scan forgets that a page was written",
-        test: Unit("space::tests::walk_accessed"),
+        test: WALK_ACCESSED,
     },
     Mutation {
         point: "accessed.idle-leaf-counted",
@@ -23,17 +26,17 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "accessed.flush-skipped",
         wrong: "a page that a CPU has cached looks idle after a scan that flushes",
-        test: Unit("space::tests::walk_accessed"),
+        test: WALK_ACCESSED,
     },
     Mutation {
         point: "translate.rights-ignored",
         wrong: "an emulator stores to a page that does not allow it",
-        test: Unit("space::tests::walk_address"),
+        test: WALK_ADDRESS,
     },
     Mutation {
         point: "translate.first-frame-of-leaf",
         wrong: "each page of a huge leaf leads to its first frame",
-        test: Unit("space::tests::walk_address"),
+        test: WALK_ADDRESS,
     },
     Mutation {
         point: "translate.marked-by-store",
@@ -43,12 +46,12 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "find.large-leaf-passed-by",
         wrong: "a search finds the first frame of a huge leaf only",
-        test: Unit("space::tests::walk_address"),
+        test: WALK_ADDRESS,
     },
     Mutation {
         point: "read-here.foreign-space-read",
         wrong: "a word is read on a CPU that no flush waits for",
-        test: Unit("space::tests::walk_call_chain"),
+        test: WALK_CALL_CHAIN,
     },
     Mutation {
         point: "read-here.interrupts-left-on",
@@ -58,7 +61,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "call-chain.circle-followed",
         wrong: "a program whose chain is a circle keeps its profiler",
-        test: Unit("space::tests::walk_call_chain"),
+        test: WALK_CALL_CHAIN,
     },
     Mutation {
         point: "scan.platforms-slots-read",
@@ -73,6 +76,6 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pin.last-block-left",
         wrong: "the last pages of a range that begins in the middle of a table are not pinned",
-        test: Unit("space::ops::tests::pin_range"),
+        test: Unit("space::tests::pin::range"),
     },
 ];

@@ -3,11 +3,11 @@
 use crate::world::{FRAMES, Heap, Lab, must_work, on_cpu, with_vm};
 use crate::{call, called, odd};
 use interleaf::frame::{
-    AllocRequest, BootError, BootMap, BootMemory, Folio, Frame, FrameMeta, FramePlacement, FrameRef,
-    HugeZeroOptions, Init, Mapped, ZeroedFolio,
+    AllocRequest, BootError, BootMap, BootMemory, DeferredInit, Folio, Frame, FrameMeta, FramePlacement,
+    FrameRef, HugeZeroOptions, Init, Mapped, ZeroedFolio,
 };
-use interleaf::frame::{Memory, Pool, Priority, RecordExtent, RecordInit, Region, RegionKind, Stats};
-use interleaf::frame::{ZeroedFrame, Zone};
+use interleaf::frame::{Memory, Priority, RecordExtent, RecordInit, Region, RegionKind, SlabPool, Stats};
+use interleaf::frame::{ZeroPages, ZeroedFrame, Zone};
 use interleaf::space::Vm;
 use interleaf::sync::{Carve, Rcu};
 use interleaf::units::{NodeId, Order, Pfn, PfnRange, PhysAddr};
@@ -88,17 +88,19 @@ fn deferred(machine: &Lab) {
         let boot_memory = boot_map(&other).claim(&other).expect("nobody has it");
         assert_eq!(boot_map(&other).claim(&other).err(), Some(BootError::NotFree));
         let memory = call!(Memory::start, boot_memory, init).expect("an answer").expect("memory");
+        let deferred = call!(Memory::deferred, &memory).expect("a view");
         let workers = WorkerPool::without_helpers(machine);
         let done = |_| panic!("a report that panics");
         let stop = || panic!("a question that panics");
-        let _ = called!(Memory::initialise => memory.initialise(&workers, u32::MAX, &stop, &|_| ()));
-        let _ = called!(Memory::initialise => memory.initialise(&workers, u32::MAX, &|| false, &done));
-        let _ = called!(Memory::initialise => memory.initialise(&workers, 0, &|| true, &|_| ()));
-        call!(Memory::deferred_frames, &memory);
+        let _ = called!(DeferredInit::initialise => deferred.initialise(&workers, u32::MAX, &stop, &|_| ()));
+        let _ =
+            called!(DeferredInit::initialise => deferred.initialise(&workers, u32::MAX, &|| false, &done));
+        let _ = called!(DeferredInit::initialise => deferred.initialise(&workers, 0, &|| true, &|_| ()));
+        call!(DeferredInit::frames, deferred);
         let blocks: Vec<_> = (0..9).map(|_| memory.alloc(Order::MAX, AllocRequest::DIRTY)).collect();
-        memory.initialise(&workers, 7, &|| false, &|_| ()).expect("nothing stops it");
-        memory.initialise(&workers, 7, &|| false, &|_| ()).expect("nor a second time");
-        assert_eq!(call!(Memory::unclaimed_frames, &memory), Some(0));
+        deferred.initialise(&workers, 7, &|| false, &|_| ()).expect("nothing stops it");
+        deferred.initialise(&workers, 7, &|| false, &|_| ()).expect("nor a second time");
+        assert_eq!(call!(DeferredInit::unclaimed_frames, deferred), Some(0));
         drop(blocks);
         memory.drain();
         assert_eq!(memory.check().expect("frames add up").allocated, 1);
@@ -131,13 +133,14 @@ fn inspection(machine: &Lab, vm: &Vm<'_, Lab>) {
         call!(RecordExtent::is_near, &extent);
     }
     let lazy = HugeZeroOptions::LAZY;
+    let zero = call!(Memory::zero_pages, memory).expect("a view");
     let persistent = call!(HugeZeroOptions::persistent, lazy).expect("options");
     for options in [persistent, call!(HugeZeroOptions::per_node, persistent).expect("options"), lazy] {
-        call!(Memory::set_huge_zero_options, memory, options);
-        assert_eq!(call!(Memory::huge_zero_options, memory), Some(options));
-        assert_eq!(call!(Memory::shrink_huge_zero, memory), Some(0));
-        assert_eq!(call!(Memory::huge_zero_frames, memory), Some(0));
-        assert_eq!(call!(Memory::zero_table_frames, memory), Some(0));
+        call!(ZeroPages::set_options, zero, options);
+        assert_eq!(call!(ZeroPages::options, zero), Some(options));
+        assert_eq!(call!(ZeroPages::shrink, zero), Some(0));
+        assert_eq!(call!(ZeroPages::huge_frames, zero), Some(0));
+        assert_eq!(call!(ZeroPages::table_frames, zero), Some(0));
     }
     call!(Memory::extent_of_caches, memory);
     for pfn in odd::pfns().chain([memory.zero_frame(), memory.span().start, memory.span().end]) {
@@ -149,9 +152,9 @@ fn inspection(machine: &Lab, vm: &Vm<'_, Lab>) {
             call!(FrameMeta::owner, meta);
         }
         called!(Memory::try_get => memory.try_get(pfn).is_none());
-        call!(Memory::is_huge_zero, memory, pfn);
-        call!(Memory::is_zero_page, memory, pfn);
-        call!(Memory::is_zero_table, memory, pfn);
+        call!(ZeroPages::is_huge_zero, zero, pfn);
+        call!(ZeroPages::is_zero_page, zero, pfn);
+        call!(ZeroPages::is_table, zero, pfn);
         call!(Memory::node_of, memory, pfn);
     }
     for cpu in odd::cpus() {
@@ -296,19 +299,19 @@ fn references(memory: &Memory<'_, Lab>, first: FrameRef<'_, Lab>) {
 }
 
 fn pools(memory: &Memory<'_, Lab>) {
-    let pool = call!(Pool::new, memory).flatten().expect("memory");
-    let pool: Pool<'_, [u64; 5], Lab> = pool;
-    let bound = call!(Pool::with, &pool, memory).expect("it is the pool's");
+    let pool = call!(SlabPool::new, memory).flatten().expect("memory");
+    let pool: SlabPool<'_, [u64; 5], Lab> = pool;
+    let bound = call!(SlabPool::with, &pool, memory).expect("it is the pool's");
     let objects: Vec<_> =
-        (0..5000).map_while(|_| called!(BoundPool::alloc => bound.alloc()).flatten()).collect();
-    assert!(objects.len() > 100 && called!(BoundPool::tag => bound.tag()) > Some(1));
-    call!(Pool::object_bytes, &pool);
+        (0..5000).map_while(|_| called!(BoundSlabPool::alloc => bound.alloc()).flatten()).collect();
+    assert!(objects.len() > 100 && called!(BoundSlabPool::tag => bound.tag()) > Some(1));
+    call!(SlabPool::object_bytes, &pool);
     for _ in 0..3 {
-        called!(BoundPool::shrink => bound.shrink());
+        called!(BoundSlabPool::shrink => bound.shrink());
     }
-    assert!(call!(Pool::frames, &pool) > Some(0), "objects that nobody frees stay");
+    assert!(call!(SlabPool::frames, &pool) > Some(0), "objects that nobody frees stay");
     on_other_memory(|foreign| {
-        assert!(called!(Pool::with => pool.with(foreign).tag()).is_none(), "a pool of another memory");
+        assert!(called!(SlabPool::with => pool.with(foreign).tag()).is_none(), "a pool of another memory");
     });
 }
 

@@ -2,13 +2,13 @@
 
 pub mod decide;
 pub mod frame;
-pub mod given;
-pub mod huge_pool;
+pub mod hugetlb;
 pub mod index;
 pub mod locks;
 pub mod machine;
 pub mod objects;
 pub mod pagers;
+pub mod pfnmap;
 pub mod pin;
 pub mod rcu;
 pub mod records;

@@ -1,4 +1,4 @@
-//! RCU: read sections of another RCU, reclaimers that are not the first, CPUs that have no slot, and sections
+//! RCU: read sections of another RCU, memories that are not the first, CPUs that have no slot, and sections
 //! that never end.
 
 use crate::world::{Heap, Lab, LyingCarve, on_cpu, on_lost_cpu};
@@ -17,7 +17,7 @@ use std::mem::forget;
 /// Calls every function of the module.
 pub fn run() {
     on_cpu(sections);
-    on_cpu(reclaiming);
+    on_cpu(freeing);
     on_cpu(hits);
     on_lost_cpu(forgotten_section);
     on_lost_cpu(|_| no_slots());
@@ -77,7 +77,7 @@ fn limits() {
     assert!(call!(CpuNumbers::next, &none).is_none(), "this CPU has no numbers");
 }
 
-fn reclaiming(machine: &Lab) {
+fn freeing(machine: &Lab) {
     let config = MachineConfig::small(1, 1024);
     let foreign = Lab::new(&config).expect("a machine");
     let (one, two) = (rcu(), rcu());
@@ -85,7 +85,7 @@ fn reclaiming(machine: &Lab) {
     assert_eq!(called!(Rcu::poll => one.poll(machine, &memory)), Some(()));
     assert_eq!(called!(Rcu::wait => one.wait(machine, &memory)), Some(()));
     assert_eq!(called!(Rcu::orphan => one.orphan(&memory)), Some(()));
-    assert_eq!(called!(Rcu::reclaim_all => one.reclaim_all(machine, &memory)), Some(true));
+    assert_eq!(called!(Rcu::free_all => one.free_all(machine, &memory)), Some(true));
     for age in [0, u64::MAX] {
         assert_eq!(called!(Rcu::idle => one.idle(machine, age, &memory)), Some(false));
         assert_eq!(called!(Rcu::tick => one.tick(machine, age, &memory)), Some(()));
@@ -101,15 +101,15 @@ fn reclaiming(machine: &Lab) {
     }
     let section = one.read();
     called!(Rcu::poll => one.poll(machine, &memory));
-    assert_eq!(called!(Rcu::reclaim_all => one.reclaim_all(machine, &memory)), Some(false));
+    assert_eq!(called!(Rcu::free_all => one.free_all(machine, &memory)), Some(false));
     assert!(called!(Rcu::stats => one.stats(machine)).is_some());
     drop(section);
-    second_reclaimer(&one);
+    second_memory(&one);
     memory.check().expect("frames add up");
 }
 
-/// Garbage has one reclaimer for ever.
-fn second_reclaimer(rcu: &Rcu<'_, Host>) {
+/// Garbage has one memory for ever.
+fn second_memory(rcu: &Rcu<'_, Host>) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             on_cpu(|machine| {
@@ -119,7 +119,7 @@ fn second_reclaimer(rcu: &Rcu<'_, Host>) {
                 assert!(called!(Rcu::orphan => rcu.orphan(&memory)).is_none());
                 assert!(called!(Rcu::idle => rcu.idle(machine, 0, &memory)).is_none());
                 assert!(called!(Rcu::tick => rcu.tick(machine, 0, &memory)).is_none());
-                assert!(called!(Rcu::reclaim_all => rcu.reclaim_all(machine, &memory)).is_none());
+                assert!(called!(Rcu::free_all => rcu.free_all(machine, &memory)).is_none());
             });
         });
     });
@@ -146,7 +146,7 @@ fn hits(_: &Lab) {
     }
 }
 
-/// A section that never ends: nothing is reclaimed any more, and nothing else is harmed.
+/// A section that never ends: nothing is freed any more, and nothing else is harmed.
 fn forgotten_section(machine: &Lab) {
     let rcu = rcu();
     let memory = Memory::new(machine, boot_map(machine)).expect("memory");

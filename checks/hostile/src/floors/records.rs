@@ -14,7 +14,7 @@ const KINDS: [Kind; 9] = [
     Kind::Table,
     Kind::Slab,
     Kind::User,
-    Kind::File,
+    Kind::Object,
     Kind::Zero,
 ];
 
@@ -41,7 +41,7 @@ pub fn run() {
                 [0, 1, 15, 16, 255].map(|zone| call!(FrameState::free, zone, order, init)).iter().flatten(),
             );
             states.extend(call!(FrameState::taken, order));
-            states.extend(call!(FrameState::pooled, order, init));
+            states.extend(call!(FrameState::hugetlb, order, init));
         }
     }
     let mut seen = HashSet::new();
@@ -65,7 +65,7 @@ fn look_at(state: FrameState) {
     call!(FrameState::is_lazyfree, state);
     call!(FrameState::is_dirty, state);
     call!(FrameState::may_lie_inside, state);
-    call!(FrameState::is_pooled, state);
+    call!(FrameState::is_hugetlb, state);
     call!(FrameState::restores, state);
     for zone in [0, 1, 15, 16, 255] {
         call!(FrameState::is_free_block, state, zone, Order(255));
@@ -85,8 +85,8 @@ fn next(state: FrameState) -> Vec<FrameState> {
     next.push(call!(FrameState::put, state));
     next.push(call!(FrameState::unpinned, state));
     call!(FrameState::pincount, state);
-    next.push(call!(FrameState::shared, state));
-    next.push(call!(FrameState::unshared, state));
+    next.push(call!(FrameState::clear_exclusive, state));
+    next.push(call!(FrameState::set_exclusive, state));
     next.push(call!(FrameState::split, state));
     next.push(call!(FrameState::restoring, state));
     next.push(call!(FrameState::attached, state));

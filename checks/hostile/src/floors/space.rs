@@ -7,7 +7,8 @@ use crate::world::{FRAMES, Lab, must_add_up, must_work, on_cpu, on_lost_cpu, use
 use crate::{call, called};
 use interleaf::frame::RecordInit;
 use interleaf::space::{
-    Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Held, Inspect, Layout, LazyTlb,
+    Active, AddressSpace, Advice, Counter, Counters, Error, Fallback, Fault, Inspect, Layout, LazyTlb,
+    RangeToken,
 };
 use interleaf::space::{
     MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm, VmOptions,
@@ -16,8 +17,8 @@ use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
 use interleaf::units::{Access, NodeMask, Order, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{
-    CollapseLimits, FlagAdvice, HugePolicy, HugeRefusal, HugeSizes, PolicyMode, PolicyRequest, Requester,
-    SharedHugePolicy, SizePolicy, VmaFlags, ZeroPagePolicy,
+    CollapseLimits, FlagAdvice, HugePolicy, MthpPolicies, MthpPolicy, PolicyMode, PolicyRequest, Requester,
+    SharedHugePolicy, ThpDisable, VmaFlags, ZeroPagePolicy,
 };
 use interleaf::work::WorkerPool;
 use interleaf_lab::machine::host::Host;
@@ -52,8 +53,8 @@ fn in_spaces(path: Path, machine: &Lab, vm: &Vm<'_, Lab>) {
     with_space(&|space| super::walk::run(vm, space));
     with_space(&|space| super::pin::copies(vm, space));
     with_space(&|space| objects::run(vm, [space, &space_of_path(vm, path)], |vm| space_of_path(vm, path)));
-    with_space(&|space| super::given::run(machine, space));
-    with_space(&|space| super::huge_pool::run(vm, space));
+    with_space(&|space| super::pfnmap::run(machine, space));
+    with_space(&|space| super::hugetlb::run(vm, space));
 }
 
 fn new_space<'v>(vm: &'v Vm<'v, Lab>) -> Space<'v> {
@@ -84,7 +85,7 @@ fn vms(machine: &Lab) {
         records: RecordInit::Deferred,
         workers: Some(&workers),
         huge_pages: HugePolicy::Always,
-        huge_sizes: HugeSizes::all(SizePolicy::Always),
+        mthp: MthpPolicies::all(MthpPolicy::Always),
         shared_huge_pages: SharedHugePolicy::Advise,
         zero_page: ZeroPagePolicy::Huge,
         pager: None,
@@ -93,7 +94,7 @@ fn vms(machine: &Lab) {
     assert_eq!(call!(Vm::huge_policy, &vm), Some(options.huge_pages));
     assert_eq!(call!(Vm::shared_huge_policy, &vm), Some(options.shared_huge_pages));
     assert_eq!(call!(Vm::zero_page, &vm), Some(options.zero_page));
-    assert_eq!(call!(Vm::huge_sizes, &vm), Some(options.huge_sizes));
+    assert_eq!(call!(Vm::mthp, &vm), Some(options.mthp));
     call!(Vm::machine, &vm);
     call!(Vm::memory, &vm);
     call!(Vm::shootdown_stats, &vm);
@@ -108,8 +109,8 @@ fn vms(machine: &Lab) {
     call!(Vm::totals, &vm);
     drop(call!(Vm::read, &vm));
     for _ in 0..3 {
-        call!(Vm::settle, &vm);
-        assert_eq!(call!(Vm::reclaim, &vm), Some(true));
+        call!(Vm::synchronize, &vm);
+        assert_eq!(call!(Vm::try_trim, &vm), Some(true));
         call!(Vm::trim, &vm);
     }
     call!(Vm::each_part, &vm, |_, _| panic!("a visit that panics"));
@@ -132,7 +133,7 @@ fn counters() {
         let none: Counters<'_, Host> = Counters::carve(&mut crate::world::Heap, 0).expect("none is enough");
         for order in [0, 1, 2, 8, 9, 255].map(Order) {
             let of_size = call!(Counter::anon_fault_alloc, order).expect("an answer");
-            assert_eq!(of_size.is_some(), HugeSizes::index(order).is_some());
+            assert_eq!(of_size.is_some(), MthpPolicies::index(order).is_some());
             call!(Counter::anon_fault_fallback, order);
         }
         for counter in Counter::ALL {
@@ -187,9 +188,9 @@ fn arguments(space: &Space<'_>) {
     call!(AddressSpace::vm, space);
     let child = call!(AddressSpace::fork, space);
     drop(child.and_then(Result::ok).map(|child| call!(AddressSpace::fork, &child)));
-    for refusal in [HugeRefusal::All, HugeRefusal::ExceptAdvised, HugeRefusal::None] {
-        call!(AddressSpace::refuse_huge_pages, space, refusal);
-        assert_eq!(call!(AddressSpace::huge_refusal, space), Some(refusal));
+    for thp_disable in [ThpDisable::Completely, ThpDisable::ExceptAdvised, ThpDisable::None] {
+        call!(AddressSpace::set_thp_disable, space, thp_disable);
+        assert_eq!(call!(AddressSpace::thp_disable, space), Some(thp_disable));
     }
     call!(AddressSpace::layout, space);
     call!(AddressSpace::root, space);
@@ -293,11 +294,11 @@ fn guards(space: &Space<'_>) {
         drop(call!(AddressSpace::write_two, space, range, inverted));
         drop(call!(AddressSpace::write_all, space));
         if let Some(guard) = call!(AddressSpace::write, space, range) {
-            hold(call!(RangeGuard::held, &guard).expect("proof"), [space, &other], range);
+            hold(call!(RangeGuard::token, &guard).expect("proof"), [space, &other], range);
         }
-        drop(call!(AddressSpace::share_all, space));
-        if let Some(guard) = call!(AddressSpace::share, space, range) {
-            hold(call!(RangeReadGuard::held, &guard).expect("proof"), [space, &other], range);
+        drop(call!(AddressSpace::read_all, space));
+        if let Some(guard) = call!(AddressSpace::read, space, range) {
+            hold(call!(RangeReadGuard::token, &guard).expect("proof"), [space, &other], range);
         }
     }
     called!(AddressSpace::write_all => {
@@ -306,15 +307,15 @@ fn guards(space: &Space<'_>) {
     });
 }
 
-fn hold(held: Held<'_>, spaces: [&Space<'_>; 2], range: VpnRange) {
+fn hold(token: RangeToken<'_>, spaces: [&Space<'_>; 2], range: VpnRange) {
     for space in spaces {
         for range in [range, VpnRange { start: Vpn(0), end: Vpn(u64::MAX) }] {
-            call!(Held::assert_covers, held, space.id(), range);
-            call!(Held::assert_may_read, held, space.id(), range);
+            call!(RangeToken::assert_covers, token, space.id(), range);
+            call!(RangeToken::assert_may_read, token, space.id(), range);
         }
     }
     let old = || panic!("a mapping that panics");
-    call!(Held::assert_may_replace, held, old, &[None; 5]);
+    call!(RangeToken::assert_may_replace, token, old, &[None; 5]);
 }
 
 /// Spaces that are loaded twice, given up twice, and given up in the wrong order.
@@ -352,7 +353,7 @@ fn forgotten(machine: &Lab) {
     let running = space.activate(None);
     use_pages(machine, &space);
     let base = space.map(&MapRequest::anonymous(8192)).expect("room");
-    forget(space.share_all());
+    forget(space.read_all());
     call!(AddressSpace::fault, &space, Fault { addr: base, access: Access::Write });
     forget(running);
     forget(space);

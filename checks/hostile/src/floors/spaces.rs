@@ -74,7 +74,9 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, spaces: &Spaces<'v, Lab>, space: &AddressSpa
     let base = space.map(&MapRequest::anonymous(2 << 12)).expect("memory");
     space.fault(Fault { addr: base, access: Access::Write }).expect("mapped");
     let (pfn, _) = space.inspect().resident_frame(base.vpn()).expect("present");
-    assert!(memory.meta(pfn).and_then(|meta| called!(FrameMeta::birth => meta.birth()).flatten()).is_some());
+    assert!(
+        memory.meta(pfn).and_then(|meta| called!(FrameMeta::anon_key => meta.anon_key()).flatten()).is_some()
+    );
     let frame = memory.try_get(pfn).expect("user memory");
     let other = new_space(vm);
     let go_on = |_: &RmapEntry<'_, 'v, Lab>| ControlFlow::Continue(());
@@ -96,7 +98,7 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, spaces: &Spaces<'v, Lab>, space: &AddressSpa
         }, go_on)),
     ];
     for addr in [base, VirtAddr(0), VirtAddr(u64::MAX)] {
-        let taken = called!(Spaces::take_back_pool_page => spaces.take_back_pool_page(space, addr));
+        let taken = called!(Spaces::unmap_hugetlb_sharers => spaces.unmap_hugetlb_sharers(space, addr));
         assert_eq!(taken, Some(Ok(false)), "nothing is set aside for {addr:?}");
     }
     let missing = Some(Err(RmapError::SpaceMissing));

@@ -85,7 +85,7 @@ fn trees(vm: &Vm<'_, Lab>) {
     });
 }
 
-/// Tables alone, without frames that were given: only unsafe code gives some.
+/// Tables alone, without PFN-mapped frames: only unsafe code gives some.
 fn mapper<'m>(memory: &'m Memory<'m, Lab>, rcu: &'m Rcu<'m, Host>) {
     let careless = |_: VpnRange| panic!("a flush that panics");
     for page in odd::vpns() {

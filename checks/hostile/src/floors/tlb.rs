@@ -61,10 +61,10 @@ fn gathers(machine: &Lab, vm: &Vm<'_, Lab>) {
     for asked in odd::vpn_ranges().step_by(9) {
         let pending = space.begin_edit();
         called!(Gather::during => Gather::during(vm.memory(), &rcu, &shootdown, &pending, asked, |gather| {
-            call!(Gather::weakened, gather, asked);
+            call!(Gather::need_flush, gather, asked);
         }));
         called!(Gather::during => Gather::during(vm.memory(), &rcu, &shootdown, &pending, asked, |gather| {
-            gather.weakened(asked);
+            gather.need_flush(asked);
             panic!("an edit that panics");
         }));
     }

@@ -57,7 +57,7 @@ fn call_all(space: &Space<'_>, base: VirtAddr) {
     space
         .walker()
         .scan_accessed_and_flush(VpnRange { start: base.vpn(), end: base.vpn().add(PAGES) }, |_, _| ());
-    vm.settle();
+    vm.synchronize();
     vm.trim();
 }
 
@@ -84,11 +84,12 @@ fn spaces(_: &Lab, vm: &Vm<'_, Lab>) {
     // In the caller's section nothing waits for readers: what a visitor calls there is refused.
     space.fault(Fault { addr: base, access: Access::Write }).expect("mapped");
     let reading = vm.read();
-    let waited =
-        called!(Walker::scan_accessed => space.walker().scan_accessed(all, &reading, |_, _| vm.settle()));
+    let waited = called!(Walker::scan_accessed => {
+        space.walker().scan_accessed(all, &reading, |_, _| vm.synchronize())
+    });
     assert!(waited.is_none(), "a wait for itself");
     called!(table::scan_accessed => {
-        scan_accessed(space.inspect().page_table(), all, &reading, |_, _| vm.settle())
+        scan_accessed(space.inspect().page_table(), all, &reading, |_, _| vm.synchronize())
     });
     drop((reading, running));
     entries(vm, space, base);
@@ -112,7 +113,7 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, space: Space<'v>, base: VirtAddr) {
         spaces.hold(id)
     }, |_| ControlFlow::Continue(())));
     assert_eq!(found, Some(Ok(RmapFound::All(1))));
-    let taken = called!(AddressSpace::take_back_pool_page => space.take_back_pool_page(base, |id| {
+    let taken = called!(AddressSpace::unmap_hugetlb_sharers => space.unmap_hugetlb_sharers(base, |id| {
         call_all(&space, base);
         spaces.hold(id)
     }));
@@ -172,7 +173,7 @@ fn jobs(machine: &Lab, vm: &Vm<'_, Lab>) {
         Ok::<(), ()>(())
     };
     let stop = || {
-        vm.settle();
+        vm.synchronize();
         false
     };
     let undo = |_| vm.trim();
@@ -184,7 +185,9 @@ fn jobs(machine: &Lab, vm: &Vm<'_, Lab>) {
     let job = Job::new(0..9, outer).stop_if(&stop).undo(&undo);
     let ran = called!(WorkerPool::run => pool.run(&job).map(drop));
     assert_eq!(ran, Some(Err(Failed::Error(()))));
-    let done = called!(Memory::initialise => vm.memory().initialise(&pool, 9, &stop, &|_| vm.trim()).is_ok());
+    let done = called!(DeferredInit::initialise => {
+        vm.memory().deferred().initialise(&pool, 9, &stop, &|_| vm.trim()).is_ok()
+    });
     assert_eq!(done, Some(true));
     let slots: PerCpu<'_, CpuLocal<u32>, Host> =
         PerCpu::carve(&mut Heap, 2, |_| CpuLocal::new(0)).expect("memory");

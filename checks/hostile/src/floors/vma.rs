@@ -4,12 +4,12 @@ use crate::odd::{self, NUMBERS};
 use crate::{call, called};
 use interleaf::machine::CacheType;
 use interleaf::units::{NodeMask, Order, PageSize, Vpn, VpnRange};
-use interleaf::vma::{self, CollapseLimits, HugePolicy, HugeRefusal, RegionCounts, Requester, Vma, VmaState};
+use interleaf::vma::{self, CollapseLimits, HugePolicy, RegionCounts, Requester, ThpDisable, Vma, VmaState};
 use interleaf::vma::{
     AnonId, Backing, BackingWord, FlagAdvice, HugetlbBacking, ObjectId, PfnBacking, Policy, PolicyFlags,
     PolicyMode, PolicyRequest, VmaAttributes, VmaFlags,
 };
-use interleaf::vma::{HugeSizes, OrderSet, SharedHugePolicy, SharedHugeUse, SizePolicy};
+use interleaf::vma::{MthpPolicies, MthpPolicy, OrderSet, SharedHugePolicy, SharedHugeUse};
 use interleaf_lab::machine::host::Host;
 
 /// Calls every function of the floor.
@@ -19,7 +19,7 @@ pub fn run() {
     attributes();
     policies();
     huge_pages();
-    huge_sizes();
+    mthp();
     records();
 }
 
@@ -48,7 +48,7 @@ fn flags() {
         call!(VmaFlags::new_anonymous, flags);
         call!(VmaFlags::new_shared, flags);
         call!(VmaFlags::new_private, flags);
-        call!(VmaFlags::new_pool, flags);
+        call!(VmaFlags::new_hugetlb, flags);
         for access in NUMBERS {
             call!(VmaFlags::with_access, flags, VmaFlags::from_bits_retain(access as u32));
         }
@@ -155,23 +155,23 @@ fn policies() {
     }
 }
 
-fn huge_sizes() {
-    use SizePolicy::*;
-    call!(HugeSizes::orders);
+fn mthp() {
+    use MthpPolicy::*;
+    call!(MthpPolicies::orders);
     for policy in [Never, Madvise, Always, Inherit] {
-        let all = call!(HugeSizes::all, policy).expect("any policy will do");
-        assert_eq!(call!(HugeSizes::is_never, all), Some(policy == Never));
+        let all = call!(MthpPolicies::all, policy).expect("any policy will do");
+        assert_eq!(call!(MthpPolicies::is_never, all), Some(policy == Never));
         for order in [0, 1, 2, 8, 9, 15, 16, 255].map(Order) {
-            let is_between = call!(HugeSizes::index, order).expect("an answer").is_some();
-            let sizes = call!(HugeSizes::with, all, order, Always).expect("any order will do");
-            let set = call!(HugeSizes::policy, sizes, order).expect("an answer");
-            assert_eq!(set, if is_between { Always } else { Never });
+            let is_mthp = call!(MthpPolicies::index, order).expect("an answer").is_some();
+            let sizes = call!(MthpPolicies::with, all, order, Always).expect("any order will do");
+            let set = call!(MthpPolicies::policy, sizes, order).expect("an answer");
+            assert_eq!(set, if is_mthp { Always } else { Never });
             for huge in [HugePolicy::Never, HugePolicy::Madvise, HugePolicy::Always] {
-                call!(SizePolicy::resolve, policy, huge);
+                call!(MthpPolicy::resolve, policy, huge);
                 for one in odd_attributes().step_by(53) {
                     for page in odd::vpns() {
-                        let refusal = HugeRefusal::None;
-                        let orders = call!(vma::orders_to_try, sizes, huge, refusal, &one, page);
+                        let thp_disable = ThpDisable::None;
+                        let orders = call!(vma::orders_to_try, sizes, huge, thp_disable, &one, page);
                         orders_are_sound(orders.expect("orders"), order, one.range, page);
                     }
                 }
@@ -180,11 +180,11 @@ fn huge_sizes() {
     }
 }
 
-fn shared_huge_pages(refusal: HugeRefusal, one: &VmaAttributes) {
+fn shared_huge_pages(thp_disable: ThpDisable, one: &VmaAttributes) {
     for policy in [SharedHugePolicy::Never, SharedHugePolicy::Advise, SharedHugePolicy::Always] {
         call!(SharedHugePolicy::is_ever, policy);
         for page in odd::vpns() {
-            let may = call!(vma::shared_huge_use, policy, refusal, one, page).expect("an answer");
+            let may = call!(vma::shared_huge_use, policy, thp_disable, one, page).expect("an answer");
             assert!(may == SharedHugeUse::None || one.range.covers(vma::pages_of(Order::HUGE, page)));
         }
     }
@@ -204,19 +204,19 @@ fn huge_pages() {
     for policy in [HugePolicy::Never, HugePolicy::Madvise, HugePolicy::Always] {
         call!(HugePolicy::is_ever, policy);
         for bits in NUMBERS {
-            let refusal = call!(HugeRefusal::from_bits, bits).expect("any bits are a refusal");
+            let thp_disable = call!(ThpDisable::from_bits, bits).expect("any bits are one");
             for one in odd_attributes().step_by(7) {
                 for page in odd::vpns() {
-                    let order = call!(vma::order_to_try, policy, refusal, &one, page).expect("an order");
+                    let order = call!(vma::order_to_try, policy, thp_disable, &one, page).expect("an order");
                     let pages = call!(vma::pages_of, order, page).expect("pages");
                     assert!(order == Order::BASE || one.range.covers(pages));
                     for requester in [Requester::Program, Requester::Scanner] {
-                        let may = call!(vma::may_collapse, requester, (policy, refusal), &one, page);
+                        let may = call!(vma::may_collapse, requester, (policy, thp_disable), &one, page);
                         assert!(may == Some(false) || one.range.covers(vma::pages_of(Order::HUGE, page)));
                     }
                 }
-                call!(VmaAttributes::may_be_collapsed, &one, refusal);
-                shared_huge_pages(refusal, &one);
+                call!(VmaAttributes::may_be_collapsed, &one, thp_disable);
+                shared_huge_pages(thp_disable, &one);
             }
         }
     }

@@ -9,8 +9,8 @@
 use core::ffi::CStr;
 use interleaf_programs::say::granted;
 use interleaf_programs::sys::{
-    self, Args, EINVAL, Forked, HUGEPAGE, NOHUGEPAGE, Region, Rights, Whose, huge_refusal, most_resident,
-    number_in, read_file, refuse_huge_pages,
+    self, Args, EINVAL, Forked, HUGEPAGE, NOHUGEPAGE, Region, Rights, Whose, most_resident, number_in,
+    read_file, set_thp_disable, thp_disable,
 };
 use interleaf_programs::{GOOD, holds, program, say};
 
@@ -193,23 +193,23 @@ fn cut(setting: Setting, region: Region, wanted: bool) {
 
 /// PR_SET_THP_DISABLE holds for the process, and for its children.
 fn refused_by_the_process(setting: Setting) {
-    holds!(refuse_huge_pages(false, EXCEPT_ADVISED) == Err(EINVAL), "a flag without a refusal");
-    granted("prctl", refuse_huge_pages(true, 0));
-    holds!(huge_refusal() == Ok(1), "a refusal reads {:?}", huge_refusal());
+    holds!(set_thp_disable(false, EXCEPT_ADVISED) == Err(EINVAL), "flags that disable nothing");
+    granted("prctl", set_thp_disable(true, 0));
+    holds!(thp_disable() == Ok(1), "disabled reads {:?}", thp_disable());
     written(setting, 0);
     let Forked::Parent(child) = granted("fork", sys::fork()) else {
-        sys::exit_group(u8::from(huge_refusal() != Ok(1)));
+        sys::exit_group(u8::from(thp_disable() != Ok(1)));
     };
     let (_, status) = granted("wait4", sys::wait(Some(child)));
-    holds!(status == 0, "a child does not inherit the refusal: {status:#x}");
-    if refuse_huge_pages(true, EXCEPT_ADVISED).is_ok() {
-        holds!(huge_refusal() == Ok(3), "a refusal with an exception reads {:?}", huge_refusal());
+    holds!(status == 0, "a child does not inherit THP_DISABLE: {status:#x}");
+    if set_thp_disable(true, EXCEPT_ADVISED).is_ok() {
+        holds!(thp_disable() == Ok(3), "disabled but for advised memory reads {:?}", thp_disable());
         written(setting, if setting.ever { NR as u64 } else { 0 });
     } else {
         holds!(!setting.is_known, "the exception is refused");
     }
-    granted("prctl", refuse_huge_pages(false, 0));
-    holds!(huge_refusal() == Ok(0), "no refusal reads {:?}", huge_refusal());
+    granted("prctl", set_thp_disable(false, 0));
+    holds!(thp_disable() == Ok(0), "enabled reads {:?}", thp_disable());
     written(setting, if setting.ever { NR as u64 } else { 0 });
 }
 

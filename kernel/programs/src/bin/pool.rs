@@ -1,4 +1,4 @@
-//! Huge pages of the reserved pool: what is set aside is there, a fork shares what is shared, a page that
+//! Huge pages of the hugetlb pool: what is set aside is there, a fork shares what is shared, a page that
 //! there is not is a bus error, and the kernel's counts say so.
 //!
 //! `pool [PAGES]`. With a number the machine must have a pool of so many huge pages of 2 MiB that are not in

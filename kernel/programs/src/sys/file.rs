@@ -52,14 +52,14 @@ pub fn number_in(text: &[u8], name: &str) -> Option<u64> {
     between.then(|| digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
-/// Refuses huge pages to this process, with Linux's flags, or allows them again.
-pub fn refuse_huge_pages(refuses: bool, flags: usize) -> Result<(), Errno> {
+/// `prctl(PR_SET_THP_DISABLE)`: disables huge pages for this process, with Linux's flags, or enables them.
+pub fn set_thp_disable(disable: bool, flags: usize) -> Result<(), Errno> {
     // SAFETY: it takes numbers alone.
-    unsafe { call(nr::PRCTL, [SET_THP_DISABLE, usize::from(refuses), flags, 0, 0, 0]) }.map(drop)
+    unsafe { call(nr::PRCTL, [SET_THP_DISABLE, usize::from(disable), flags, 0, 0, 0]) }.map(drop)
 }
 
-/// Whether huge pages are refused to this process, as Linux says it.
-pub fn huge_refusal() -> Result<usize, Errno> {
+/// `prctl(PR_GET_THP_DISABLE)`: whether huge pages are disabled for this process, as Linux says it.
+pub fn thp_disable() -> Result<usize, Errno> {
     // SAFETY: as above.
     unsafe { call(nr::PRCTL, [GET_THP_DISABLE, 0, 0, 0, 0, 0]) }
 }

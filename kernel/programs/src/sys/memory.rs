@@ -73,7 +73,7 @@ impl Region {
         Ok(Region { start, pages })
     }
 
-    /// Maps `pages` base pages of huge pages of the reserved pool, which are set aside if `is_reserved`;
+    /// Maps `pages` base pages of huge pages of the hugetlb pool, which are set aside if `is_reserved`;
     /// children share them if `is_shared`.
     pub fn map_huge_pool(pages: usize, is_shared: bool, is_reserved: bool) -> Result<Region, Errno> {
         let kind = if is_shared { SHARED } else { PRIVATE };

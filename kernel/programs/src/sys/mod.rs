@@ -21,7 +21,7 @@ pub use code::CodePage;
 pub use entry::Args;
 #[doc(hidden)]
 pub use entry::start;
-pub use file::{Whose, huge_refusal, most_resident, number_in, read_file, refuse_huge_pages};
+pub use file::{Whose, most_resident, number_in, read_file, set_thp_disable, thp_disable};
 pub use memory::{HUGEPAGE, NOHUGEPAGE, PAGE, Region, Rights, Shared, heap_end};
 pub use process::{Child, Forked, Status, fork, fork_sharing, fork_sharing_beside, numbers, try_wait, wait};
 pub use signal::{SegFault, on_segfault};

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering::*};
 pub const MAX_PARTS: usize = 128;
 
 /// One thread's part of [`run_all`].
-struct Part<'a> {
+struct ThreadWork<'a> {
     program: &'a (dyn Fn() + Sync),
     /// Threads that have not ended their parts.
     left: &'a AtomicU32,
@@ -23,11 +23,11 @@ pub fn run_all(programs: &[&(dyn Fn() + Sync)], pinned: bool) {
 /// As [`run_all`], on the CPUs that `cpus_of(n)` has a bit for.
 pub fn run_on(programs: &[&(dyn Fn() + Sync)], cpus_of: impl Fn(usize) -> u64) {
     let left = AtomicU32::new(programs.len() as u32);
-    let nothing = Part { program: &|| (), left: &left };
+    let nothing = ThreadWork { program: &|| (), left: &left };
     let mut parts = [const { None }; MAX_PARTS];
     let mut threads = [BOOT_THREAD; MAX_PARTS];
     for (n, &program) in programs.iter().enumerate() {
-        let part = parts[n].insert(Part { program, ..nothing });
+        let part = parts[n].insert(ThreadWork { program, ..nothing });
         let thread = sched::alloc_thread().expect("there are threads and memory for stacks");
         // SAFETY: the part is not moved or dropped before the assertion below has found that every thread has
         // run its own, and no thread uses it after that.
@@ -40,10 +40,10 @@ pub fn run_on(programs: &[&(dyn Fn() + Sync)], cpus_of: impl Fn(usize) -> u64) {
 }
 
 /// # Safety
-/// `argument` is the exposed address of a [`Part`] that lives until its `left` is counted down.
+/// `argument` is the exposed address of a [`ThreadWork`] that lives until its `left` is counted down.
 unsafe extern "C" fn run_part(argument: usize) {
     // SAFETY: the caller's promise.
-    let Part { program, left } = unsafe { &*ptr::with_exposed_provenance::<Part<'_>>(argument) };
+    let ThreadWork { program, left } = unsafe { &*ptr::with_exposed_provenance::<ThreadWork<'_>>(argument) };
     program();
     left.fetch_sub(1, Release);
 }

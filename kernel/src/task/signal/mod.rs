@@ -63,13 +63,13 @@ pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
     let (signal, code, what) = match error {
         FaultError::NotMapped => (SIGSEGV, SEGV_MAPERR, "nothing is mapped there"),
         FaultError::NotAllowed => (SIGSEGV, SEGV_ACCERR, "what is mapped there does not allow it"),
-        FaultError::PoolEmpty
+        FaultError::HugetlbEmpty
             if percpu::thread()
                 .with_space(|space| space.is_some_and(|space| is_taken_back(space, address))) =>
         {
             return;
         }
-        FaultError::PoolEmpty => (SIGBUS, BUS_ADRERR, "no huge page is left of those that are reserved"),
+        FaultError::HugetlbEmpty => (SIGBUS, BUS_ADRERR, "no huge page is left of those that are reserved"),
         FaultError::Beyond => (SIGBUS, BUS_ADRERR, "the object that is mapped there has no such page"),
         FaultError::Stalled => (SIGBUS, BUS_ADRERR, "another party has the page, and does not go on"),
         _ => end_by(SIGKILL, &saved.frame, "there is no memory for a page"),
@@ -77,10 +77,10 @@ pub fn fault_failed(saved: &mut Saved, address: VirtAddr, error: FaultError) {
     force(saved, Info { signal, code, address: address.0 }, address.0, what);
 }
 
-/// Whether a page of the reserved pool that the program has set aside was taken back from its children: the
+/// Whether a page of the hugetlb pool that the program has set aside was taken back from its children: the
 /// access is to be tried again.
 pub fn is_taken_back(space: &Space, address: VirtAddr) -> bool {
-    memory::spaces().take_back_pool_page(space, address) == Ok(true)
+    memory::spaces().unmap_hugetlb_sharers(space, address) == Ok(true)
 }
 
 /// Raises a signal on the running thread, which cannot put it off: where it is blocked or ignored, the

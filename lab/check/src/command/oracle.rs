@@ -2,7 +2,7 @@
 
 use crate::huge::host::HostSetting;
 use crate::huge::{Beside, BesideCounts, Kind};
-use interleaf::vma::HugeSizes;
+use interleaf::vma::MthpPolicies;
 use interleaf_lab::cli::huge::{Huge, sizes_in};
 use interleaf_lab::error::Failure;
 use interleaf_lab::show::{Output, Progress};
@@ -15,9 +15,9 @@ pub struct Args {
     /// When memory gets huge pages; the host must have set the same
     #[arg(long, value_enum, value_name = "POLICY", default_value_t = Huge::Madvise)]
     huge: Huge,
-    /// When memory gets blocks of sizes between: 64K,1M=madvise, or all; the host must have set the same
+    /// When memory gets mTHP folios: 64K,1M=madvise, or all; the host must have set the same
     #[arg(long, value_name = "SIZES", value_parser = sizes_in)]
-    huge_sizes: Option<HugeSizes>,
+    huge_sizes: Option<MthpPolicies>,
     /// Sets the host's policy for the run, for all of its processes; only root may
     #[arg(long)]
     set_host: bool,

@@ -92,9 +92,9 @@ impl Scene {
         drop(cpu);
         let spaces = [&one, if self.place == Where::OneSpace { &one } else { &other }];
         let operations = [self.first, self.second];
-        let parts: [Part<'_, '_>; 2] = [0, 1].map(|me| {
+        let parts: [CpuPart<'_, '_>; 2] = [0, 1].map(|me| {
             let _cpu = machine.enter(CpuId(me as u32));
-            Part::new(spaces[me], me as u64, operations[me], each)
+            CpuPart::new(spaces[me], me as u64, operations[me], each)
         });
         let fights = in_turns(spaces, each, |me, n| parts[me as usize].operate(n + 1)).fights();
         let _cpu = machine.enter(CpuId(0));
@@ -114,13 +114,13 @@ const NEIGHBOURS: u64 = 24;
 const WARM: u64 = 1000;
 
 /// Where one CPU works, and what it does there.
-struct Part<'s, 'v> {
+struct CpuPart<'s, 'v> {
     space: &'s Space<'v>,
     start: VirtAddr,
     operation: Operation,
 }
 
-impl<'s, 'v> Part<'s, 'v> {
+impl<'s, 'v> CpuPart<'s, 'v> {
     /// Prepares the part, and does the operation as often as it does more than later: the first of all, and
     /// those until the pools hold what waits for readers.
     fn new(space: &'s Space<'v>, number: u64, operation: Operation, each: u64) -> Self {

@@ -25,7 +25,7 @@ use crate::processes::{ModelProcesses, ProcessSystem, StepOutcome, compare_proce
 use crate::setting::Setting;
 use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
-use interleaf::vma::{HugePolicy, HugeSizes};
+use interleaf::vma::{HugePolicy, MthpPolicies};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Result;
@@ -84,7 +84,7 @@ impl Beside {
     ///
     /// # Errors
     /// What this host lacks, or has set otherwise.
-    pub fn new(policy: HugePolicy, sizes: HugeSizes) -> Result<Self> {
+    pub fn new(policy: HugePolicy, sizes: MthpPolicies) -> Result<Self> {
         let linux = Oracle::with_huge_pages(policy, sizes)?;
         let mut ours = library_setting(policy);
         ours.huge = ours.huge.with_sizes(sizes);

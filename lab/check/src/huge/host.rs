@@ -3,7 +3,7 @@
 
 use crate::oracle_host::unfit;
 use interleaf::units::Order;
-use interleaf::vma::{HugePolicy, HugeSizes, SizePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, MthpPolicy};
 use std::fs::{read_dir, read_to_string, write};
 use std::io::Result;
 
@@ -31,25 +31,25 @@ pub fn host_policy() -> Option<HugePolicy> {
 }
 
 /// The word of a size's policy.
-fn word_of_size(policy: SizePolicy) -> &'static str {
+fn word_of_size(policy: MthpPolicy) -> &'static str {
     match policy {
-        SizePolicy::Inherit => "inherit",
+        MthpPolicy::Inherit => "inherit",
         own => word_of(own.resolve(HugePolicy::Never)),
     }
 }
 
-/// The sizes between that the host may have, and the names of their folders.
+/// The mTHP sizes that the host may have, and the names of their folders.
 fn size_folders() -> impl Iterator<Item = (Order, String)> {
-    HugeSizes::orders().map(|order| (order, format!("hugepages-{}kB", order.bytes() >> 10)))
+    MthpPolicies::orders().map(|order| (order, format!("hugepages-{}kB", order.bytes() >> 10)))
 }
 
-/// The host's sizes between now.
+/// The host's mTHP sizes now.
 ///
 /// # Errors
 /// That the host has none.
-pub fn host_sizes() -> Result<HugeSizes> {
-    let all = [SizePolicy::Never, SizePolicy::Madvise, SizePolicy::Always, SizePolicy::Inherit];
-    size_folders().try_fold(HugeSizes::NEVER, |sizes, (order, folder)| {
+pub fn host_sizes() -> Result<MthpPolicies> {
+    let all = [MthpPolicy::Never, MthpPolicy::Madvise, MthpPolicy::Always, MthpPolicy::Inherit];
+    size_folders().try_fold(MthpPolicies::NEVER, |sizes, (order, folder)| {
         let set = chosen(&read_to_string(format!("{ROOT}/{folder}/enabled"))?).unwrap_or_default();
         let policy = all.into_iter().find(|policy| word_of_size(*policy) == set);
         let policy = policy.ok_or_else(|| unfit(&format!("transparent_hugepage/{folder}: {set}")))?;
@@ -58,7 +58,7 @@ pub fn host_sizes() -> Result<HugeSizes> {
 }
 
 /// Whether the host's huge pages are those that the model describes.
-pub(crate) fn fit(policy: HugePolicy, sizes: HugeSizes) -> Result<()> {
+pub(crate) fn fit(policy: HugePolicy, sizes: MthpPolicies) -> Result<()> {
     let word = word_of(policy);
     if host_policy() != Some(policy) {
         return Err(unfit(&format!("transparent_hugepage/enabled = {word}")));
@@ -100,13 +100,13 @@ impl HostSetting {
     ///
     /// # Errors
     /// What the host says: only root may.
-    pub fn change(policy: HugePolicy, sizes: HugeSizes) -> Result<Self> {
+    pub fn change(policy: HugePolicy, sizes: MthpPolicies) -> Result<Self> {
         let (before, mut set) = (host_policy(), Self { before: Vec::new() });
         let before = before.ok_or_else(|| unfit("transparent huge pages"))?;
         set.replace("enabled".into(), word_of(before), word_of(policy))?;
-        // A host without sizes between has none that are off.
+        // A host without mTHP sizes has none that are off.
         let Ok(before) = host_sizes() else {
-            return if sizes.is_never() { Ok(set) } else { Err(unfit("sizes between")) };
+            return if sizes.is_never() { Ok(set) } else { Err(unfit("mTHP sizes")) };
         };
         for (order, folder) in size_folders() {
             let words = (word_of_size(before.policy(order)), word_of_size(sizes.policy(order)));
@@ -164,7 +164,7 @@ impl HostCounts {
     }
 }
 
-/// Blocks of sizes between for which there was no memory.
+/// mTHP folios for which there was no memory.
 fn lacking_sizes() -> u64 {
     let count = |folder: &str, name: &str| -> Option<u64> {
         read_to_string(format!("{ROOT}/{folder}/stats/{name}")).ok()?.trim().parse().ok()

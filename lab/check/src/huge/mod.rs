@@ -10,7 +10,7 @@
 //! | `scene` | two CPUs at once that run one space, whatever they do |
 //! | `pairs` | what they do on huge pages |
 //! | `object_pairs` | what they do on huge pages of shared memory |
-//! | `pool_pairs` | what they do on memory of the reserved pool |
+//! | `pool_pairs` | what they do on memory of the hugetlb pool |
 
 mod beside;
 mod generate;

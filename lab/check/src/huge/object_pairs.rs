@@ -12,7 +12,7 @@ use crate::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
 use interleaf::machine::Format;
 use interleaf::space::{MapRequest, Place, Sharing};
 use interleaf::units::{Access, VirtAddr};
-use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, SharedHugePolicy};
 use interleaf_lab::machine::baton::Report;
 use std::ops::{Deref, Range};
 
@@ -77,7 +77,7 @@ pub fn run_object_pair<F: Format>(
     pair: (ObjectOperation, ObjectOperation),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
-    let policies = (HugePolicy::Never, HugeSizes::NEVER);
+    let policies = (HugePolicy::Never, MthpPolicies::NEVER);
     Scene { pool: 0, huge: 8, policies, shared: SharedHugePolicy::Always }.play::<F, _>(pair, seeds)
 }
 

@@ -12,7 +12,7 @@ use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Error};
 use interleaf::sync::wait_until;
 use interleaf::units::{Access, VirtAddr};
-use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, SharedHugePolicy};
 use interleaf_lab::machine::baton::{Baton, Report};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -124,32 +124,32 @@ pub fn run_huge_pair<F: Format>(
     pair: (HugeOperation, HugeOperation),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
-    run_pair_with::<F>(pair, (HugePolicy::Always, HugeSizes::NEVER), seeds)
+    run_pair_with::<F>(pair, (HugePolicy::Always, MthpPolicies::NEVER), seeds)
 }
 
-/// As [`run_huge_pair`], with blocks of these sizes and no huge pages.
+/// As [`run_huge_pair`], with folios of these sizes and no huge pages.
 ///
 /// # Errors
 /// The first seed that went wrong.
 pub fn run_size_pair<F: Format>(
     pair: (HugeOperation, HugeOperation),
-    sizes: HugeSizes,
+    sizes: MthpPolicies,
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
     run_pair_with::<F>(pair, (HugePolicy::Never, sizes), seeds)
 }
 
-/// As [`run_huge_cuts`], with blocks of these sizes and no huge pages.
+/// As [`run_huge_cuts`], with folios of these sizes and no huge pages.
 ///
 /// # Errors
 /// The first seed that went wrong.
-pub fn run_size_cuts<F: Format>(sizes: HugeSizes, seeds: Range<u64>) -> Result<u64, Box<Report>> {
+pub fn run_size_cuts<F: Format>(sizes: MthpPolicies, seeds: Range<u64>) -> Result<u64, Box<Report>> {
     run_size_pair::<F>((HugeOperation::InstallAgain, HugeOperation::CutAgain), sizes, seeds)
 }
 
 fn run_pair_with<F: Format>(
     pair: (HugeOperation, HugeOperation),
-    policies: (HugePolicy, HugeSizes),
+    policies: (HugePolicy, MthpPolicies),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
     Scene { pool: 0, huge: HUGE_FRAMES, policies, shared: SharedHugePolicy::Never }.play::<F, _>(pair, seeds)

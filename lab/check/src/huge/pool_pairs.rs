@@ -1,4 +1,4 @@
-//! Two CPUs at once on memory of the reserved pool, on the seeded machine.
+//! Two CPUs at once on memory of the hugetlb pool, on the seeded machine.
 //!
 //! Both run a space that maps three pages of the pool, which has as many for a child's copies and one more,
 //! and two pages of shared memory of the pool, which has those too; each CPU stores to a part of its own in
@@ -12,7 +12,7 @@ use crate::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MapBacking, MapRequest, Place, Sharing};
 use interleaf::units::{Access, PageSize, VirtAddr};
-use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, SharedHugePolicy};
 use interleaf_lab::machine::baton::Report;
 use std::ops::Range;
 
@@ -106,7 +106,7 @@ pub fn run_pool_pair<F: Format>(
     pair: (PoolOperation, PoolOperation),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
-    let policies = (HugePolicy::Never, HugeSizes::NEVER);
+    let policies = (HugePolicy::Never, MthpPolicies::NEVER);
     Scene { pool: POOL, huge: 4, policies, shared: SharedHugePolicy::Never }.play::<F, _>(pair, seeds)
 }
 
@@ -203,7 +203,7 @@ impl<'v, F: Format> Pool<'_, '_, 'v, F> {
         let known = |id| family.into_iter().find(|space| space.id() == id);
         if self.call(Call::Write { addr: own.0, value: kept }) != CallResult::Written {
             // A child of the other CPU's is missing.
-            let taken = self.0.space().take_back_pool_page(own, known);
+            let taken = self.0.space().unmap_hugetlb_sharers(own, known);
             if taken == Ok(true) {
                 self.call(Call::Write { addr: own.0, value: kept });
             }

@@ -10,11 +10,11 @@ use crate::drive::Driver;
 use crate::library::layout_of;
 use crate::recount::QuiescentSystem;
 use crate::setting::Setting;
-use interleaf::frame::PoolCounts;
+use interleaf::frame::HugetlbCounts;
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MemlockLimit, Path, Vm, VmOptions};
 use interleaf::units::{CpuId, PageSize};
-use interleaf::vma::{HugePolicy, HugeSizes, SharedHugePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, SharedHugePolicy};
 use interleaf_lab::machine::baton::{Baton, Options, Program, Report, Schedule, explore};
 use interleaf_lab::machine::soft::boot_map;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
@@ -27,12 +27,12 @@ pub(super) type Machine<F> = SoftMachine<Baton, F>;
 /// What a scene has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene {
-    /// Huge pages of the reserved pool.
+    /// Huge pages of the hugetlb pool.
     pub pool: u64,
     /// As many frames as so many huge pages take, beside those of the pool.
     pub huge: u64,
-    /// Where faults install huge pages, and blocks of which sizes.
-    pub policies: (HugePolicy, HugeSizes),
+    /// Where faults install huge pages, and folios of which sizes.
+    pub policies: (HugePolicy, MthpPolicies),
     /// Where they give shared memory huge pages.
     pub shared: SharedHugePolicy,
 }
@@ -94,15 +94,15 @@ impl Scene {
         let entered = machine.enter(CpuId(0));
         let options = VmOptions {
             huge_pages: policy,
-            huge_sizes: sizes,
+            mthp: sizes,
             shared_huge_pages: self.shared,
             ..VmOptions::default()
         };
         let memory = boot_map(&machine).claim(&machine).expect("no other system has it");
         let vm = Vm::start(memory, options).expect("memory");
-        let mut all = PoolCounts::default();
+        let mut all = HugetlbCounts::default();
         (all.total, all.free) = (self.pool, self.pool);
-        assert_eq!(vm.resize_huge_pool(PageSize::Huge, self.pool), all);
+        assert_eq!(vm.resize_hugetlb(PageSize::Huge, self.pool), all);
         let before = vm.memory().check().expect("frames add up").allocated;
         let space = AddressSpace::new(&vm, layout_of(&setting), path).expect("memory for a space");
         drop(entered);
@@ -139,6 +139,6 @@ impl Scene {
         vm.trim();
         let after = vm.memory().check().expect("frames add up at the end").allocated;
         assert_eq!(after, before, "frames handed out before and after");
-        assert_eq!(vm.memory().huge_pool(PageSize::Huge), all, "pages of the pool before and after");
+        assert_eq!(vm.memory().hugetlb().counts(PageSize::Huge), all, "pages of the pool before and after");
     }
 }

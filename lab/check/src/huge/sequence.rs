@@ -12,7 +12,7 @@ use crate::setting::{InheritedZeroPages, Setting};
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Counter, Path, Vm, VmOptions};
 use interleaf::units::CpuId;
-use interleaf::vma::{HugePolicy, HugeSizes};
+use interleaf::vma::{HugePolicy, MthpPolicies};
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::boot_map;
 use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
@@ -29,10 +29,10 @@ pub struct SequenceCounts {
     pub installed: u64,
     /// Split.
     pub split: u64,
-    /// Blocks allocated for a collapse.
+    /// Folios allocated for a collapse.
     pub collapsed: u64,
-    /// Blocks of sizes between, installed by faults.
-    pub blocks: u64,
+    /// mTHP folios, installed by faults.
+    pub folios: u64,
 }
 
 /// The library's setting of an experiment with huge pages.
@@ -55,14 +55,14 @@ pub fn run_sequence<F: Format>(
     seed: u64,
     path: Path,
     policy: HugePolicy,
-    sizes: HugeSizes,
+    sizes: MthpPolicies,
 ) -> SequenceCounts {
     let mut setting = library_setting(policy);
     setting.huge = setting.huge.with_sizes(sizes);
     let machine = SoftMachine::<Host, F>::new(&MachineConfig::small(1, FRAMES)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));
     let memory = boot_map(&machine).claim(&machine).expect("no other system has it");
-    let options = VmOptions { huge_pages: policy, huge_sizes: sizes, ..VmOptions::default() };
+    let options = VmOptions { huge_pages: policy, mthp: sizes, ..VmOptions::default() };
     let vm = Vm::start(memory, options).expect("memory");
     let before = vm.memory().check().expect("frames add up").allocated;
     {
@@ -100,7 +100,7 @@ pub fn run_sequence<F: Format>(
         installed: totals.get(Counter::ThpFaultAlloc),
         split: totals.get(Counter::ThpSplitPmd),
         collapsed: totals.get(Counter::ThpCollapseAlloc),
-        blocks: HugeSizes::orders().filter_map(Counter::anon_fault_alloc).map(|of| totals.get(of)).sum(),
+        folios: MthpPolicies::orders().filter_map(Counter::anon_fault_alloc).map(|of| totals.get(of)).sum(),
     }
 }
 

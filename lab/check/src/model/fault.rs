@@ -81,7 +81,7 @@ impl Model {
         self.note_table(addr);
         if right == VmFlags::WRITE {
             self.give_anon(addr);
-            self.fill_block(addr);
+            self.fill_folio(addr);
         }
         let page = self.pages.entry(addr / PAGE * PAGE).or_insert(Page::Zero);
         if right == VmFlags::WRITE && matches!(page, Page::Zero) {

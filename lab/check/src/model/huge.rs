@@ -36,17 +36,17 @@ enum Region {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Regions {
     by_start: BTreeMap<u64, Region>,
-    /// Of pages in tables, those that are parts of huge pages, or of blocks of a size between.
+    /// Of pages in tables, those that are parts of huge pages, or of mTHP folios.
     parts: BTreeMap<u64, u32>,
-    /// The pages of each block of a size between.
-    block_pages: BTreeMap<u32, u64>,
+    /// The pages of each mTHP folio.
+    folio_pages: BTreeMap<u32, u64>,
 }
 
 impl Regions {
     /// The huge pages of which the space has a part.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = u32> {
+    pub(super) fn folios(&self) -> impl Iterator<Item = u32> {
         let whole = self.by_start.values().filter_map(|region| match region {
-            Region::Huge(block) => Some(*block),
+            Region::Huge(folio) => Some(*folio),
             _ => None,
         });
         whole.chain(self.parts.values().copied())
@@ -64,8 +64,8 @@ impl Regions {
 
     /// The leaf of a region becomes a table with the same pages.
     fn split(&mut self, region: u64) {
-        if let Some(Region::Huge(block)) = self.by_start.get(&region).copied() {
-            self.parts.extend(pages_of(region).map(|page| (page, block)));
+        if let Some(Region::Huge(folio)) = self.by_start.get(&region).copied() {
+            self.parts.extend(pages_of(region).map(|page| (page, folio)));
         }
         if let Some(leaf) = self.by_start.get_mut(&region) {
             *leaf = Region::Table;
@@ -110,13 +110,13 @@ impl Model {
                 true
             }
             (Some(Region::Table), true) => {
-                if self.regions.parts.get(&page).is_some_and(|block| self.objects.held_blocks.contains(block))
+                if self.regions.parts.get(&page).is_some_and(|folio| self.objects.held_folios.contains(folio))
                 {
                     self.regions.parts.remove(&page);
                 }
                 false
             }
-            (Some(Region::Huge(block)), true) if self.objects.held_blocks.contains(&block) => {
+            (Some(Region::Huge(folio)), true) if self.objects.held_folios.contains(&folio) => {
                 self.regions.split(region);
                 self.regions.parts.remove(&page);
                 true
@@ -143,19 +143,19 @@ impl Model {
     /// A huge page comes where the region has nothing, or the zero page.
     fn fill(&mut self, region: u64) -> bool {
         self.give_anon(region);
-        self.install_block(region);
+        self.install_folio(region);
         true
     }
 
-    /// Notes that the pages are a block of a size between.
-    pub(super) fn note_block(&mut self, block: Range<u64>) {
-        self.objects.next_block += 1;
-        let number = self.objects.next_block;
-        self.regions.block_pages.insert(number, (block.end - block.start) / PAGE);
-        self.regions.parts.extend(block.step_by(PAGE as usize).map(|page| (page, number)));
+    /// Notes that the pages are an mTHP folio.
+    pub(super) fn note_folio(&mut self, folio: Range<u64>) {
+        self.objects.next_folio += 1;
+        let number = self.objects.next_folio;
+        self.regions.folio_pages.insert(number, (folio.end - folio.start) / PAGE);
+        self.regions.parts.extend(folio.step_by(PAGE as usize).map(|page| (page, number)));
     }
 
-    fn install_block(&mut self, region: u64) {
+    fn install_folio(&mut self, region: u64) {
         for page in pages_of(region) {
             let own = Page::Own(Contents::default());
             if !matches!(self.pages.get(&page), Some(Page::Own(_))) {
@@ -163,16 +163,16 @@ impl Model {
             }
             self.regions.parts.remove(&page);
         }
-        self.objects.next_block += 1;
-        self.regions.by_start.insert(region, Region::Huge(self.objects.next_block));
+        self.objects.next_folio += 1;
+        self.regions.by_start.insert(region, Region::Huge(self.objects.next_folio));
     }
 
     fn may_be_huge(&self, region: u64) -> bool {
-        self.may_be_block(self.setting.huge.policy, &(region..region + HUGE_BYTES))
+        self.may_be_folio(self.setting.huge.policy, &(region..region + HUGE_BYTES))
     }
 
     /// Whether the policy of a size lets a store make all pages of the range present.
-    pub(super) fn may_be_block(&self, policy: HugePolicy, range: &Range<u64>) -> bool {
+    pub(super) fn may_be_folio(&self, policy: HugePolicy, range: &Range<u64>) -> bool {
         let is_wanted = |vma: &Mapping| match policy {
             HugePolicy::Never => false,
             HugePolicy::Madvise => vma.flags.contains(VmFlags::HUGEPAGE),
@@ -236,9 +236,9 @@ impl Model {
                 continue;
             }
             match state {
-                Some(Region::Huge(block)) if !is_whole && !self.objects.held_blocks.contains(&block) => {
+                Some(Region::Huge(folio)) if !is_whole && !self.objects.held_folios.contains(&folio) => {
                     self.regions.split(region);
-                    self.split_block(region, block);
+                    self.split_folio(region, folio);
                 }
                 Some(Region::Table) => self.free_parts_in_table(region, part),
                 _ => {}
@@ -250,23 +250,23 @@ impl Model {
     fn free_parts_in_table(&mut self, region: u64, part: &Range<u64>) {
         let parts = self.regions.parts.range(region..region + HUGE_BYTES);
         let meant: BTreeSet<u32> =
-            parts.clone().filter(|(page, _)| part.contains(page)).map(|(_, &block)| block).collect();
-        let is_all = |block: &u32| {
-            let due = self.regions.block_pages.get(block).copied().unwrap_or(HUGE_BYTES / PAGE);
-            parts.clone().filter(|(page, of)| *of == block && part.contains(page)).count() as u64 == due
+            parts.clone().filter(|(page, _)| part.contains(page)).map(|(_, &folio)| folio).collect();
+        let is_all = |folio: &u32| {
+            let due = self.regions.folio_pages.get(folio).copied().unwrap_or(HUGE_BYTES / PAGE);
+            parts.clone().filter(|(page, of)| *of == folio && part.contains(page)).count() as u64 == due
         };
-        let meant: Vec<u32> = meant.into_iter().filter(|block| !is_all(block)).collect();
-        for block in meant {
-            if !self.objects.held_blocks.contains(&block) {
-                self.split_block(region, block);
+        let meant: Vec<u32> = meant.into_iter().filter(|folio| !is_all(folio)).collect();
+        for folio in meant {
+            if !self.objects.held_folios.contains(&folio) {
+                self.split_folio(region, folio);
             }
         }
     }
 
     /// A huge page that is mapped by a table becomes base pages; those that hold zeros, the zero page.
-    fn split_block(&mut self, region: u64, block: u32) {
+    fn split_folio(&mut self, region: u64, folio: u32) {
         for page in pages_of(region) {
-            if self.regions.parts.get(&page) != Some(&block) {
+            if self.regions.parts.get(&page) != Some(&folio) {
                 continue;
             }
             self.regions.parts.remove(&page);
@@ -295,12 +295,12 @@ impl Model {
                 None if self.follows(HugeRules::COLLAPSE_STOPS_AT_NOTHING) => return Err(Errno::EINVAL),
                 None => result = Err(Errno::EINVAL),
                 Some(Region::Table) if self.follows(HugeRules::COLLAPSE_WANTS_IDENTITY) => {
-                    self.install_block(region);
+                    self.install_folio(region);
                 }
                 Some(Region::Table) => {
                     let mut own = self.pages.range(region..region + HUGE_BYTES);
                     if own.any(|(_, page)| matches!(page, Page::Own(_))) {
-                        self.install_block(region);
+                        self.install_folio(region);
                     } else {
                         result = Err(Errno::EINVAL);
                     }

@@ -60,9 +60,9 @@ struct Objects {
     /// What other spaces map.
     held: BTreeSet<u32>,
     /// Number of the last huge page.
-    next_block: u32,
+    next_folio: u32,
     /// The huge pages of which other spaces have parts.
-    held_blocks: BTreeSet<u32>,
+    held_folios: BTreeSet<u32>,
 }
 
 /// One address space.

@@ -117,7 +117,7 @@ impl Spaces {
 
     fn visit<R>(&mut self, space: usize, f: impl FnOnce(&mut Model) -> R) -> R {
         let others = self.spaces.iter().enumerate().filter(|(other, _)| *other != space);
-        self.objects.held_blocks = others.clone().flat_map(|(_, model)| model.regions.blocks()).collect();
+        self.objects.held_folios = others.clone().flat_map(|(_, model)| model.regions.folios()).collect();
         self.objects.held =
             others.flat_map(|(_, model)| model.mappings().filter_map(|mapping| mapping.object)).collect();
         let model = &mut self.spaces[space];

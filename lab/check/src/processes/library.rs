@@ -108,14 +108,14 @@ impl<F: Format> ProcessSystem for Library<F> {
     }
 
     fn run(&mut self, steps: &[ProcessStep]) -> Vec<StepOutcome> {
-        self.machine.reclaim_memory();
+        self.machine.unclaim_memory();
         let _cpu = self.machine.enter(CpuId(0));
         let vm = self.system();
         let before = vm.memory().check().expect("frames add up at the start").allocated;
         let first =
             AddressSpace::new(&vm, layout_of(&self.setting), self.path).expect("there is memory for a space");
         fill(&self.setting, &first);
-        self.refuse_huge_pages(&first);
+        self.set_thp_disable(&first);
         let mut spaces = [const { None }; MOST_PROCESSES];
         spaces[0] = Some(first);
         let (machine, setting, path) = (&self.machine, &self.setting, self.path);

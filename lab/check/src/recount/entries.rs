@@ -4,7 +4,7 @@ use super::system::{QuiescentSystem, require};
 use super::walk::{Seen, Walked};
 use interleaf::frame::{FrameState, Kind};
 use interleaf::machine::{Entry, Format, Leaf, Machine};
-use interleaf::object::SharedPoolCounts;
+use interleaf::object::SharedHugetlbCounts;
 use interleaf::space::AddressSpace;
 use interleaf::table::{Poison, SlotMarker};
 use interleaf::units::{Level, Order, PageSize, Pfn, Rights, Vpn, VpnRange};
@@ -22,7 +22,7 @@ pub(super) fn check<C: Flavour, F: Format>(
     [PageSize::Huge, PageSize::Giant].into_iter().try_for_each(|size| check_reserves(system, walked, size))
 }
 
-/// The reserved pool has set aside as many pages of a size as entries and objects say, and what objects have
+/// The hugetlb pool has set aside as many pages of a size as entries and objects say, and what objects have
 /// are as many records as they count.
 fn check_reserves<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
@@ -35,15 +35,16 @@ fn check_reserves<C: Flavour, F: Format>(
         Seen::Table { .. } => false,
     };
     let entries = walked.all().filter(of_size).count() as u64;
-    let (counts, objects) = (system.vm.memory().huge_pool(size), objects(system, size));
+    let (counts, objects) = (system.vm.memory().hugetlb().counts(size), objects(system, size));
     require(counts.reserved == entries + objects.reserved, || {
         format!("{entries} entries of {size:?} are reserved pages, and {objects:?} are: {counts:?}")
     })?;
     let span = system.vm.memory().span();
     let states =
         (span.start.0..span.end.0).filter_map(|pfn| Some(system.vm.memory().meta(Pfn(pfn))?.state()));
-    let is_objects =
-        |state: &FrameState| state.kind() == Kind::File && state.order() == size.order() && state.is_pooled();
+    let is_objects = |state: &FrameState| {
+        state.kind() == Kind::Object && state.order() == size.order() && state.is_hugetlb()
+    };
     let records = states.filter(is_objects).count() as u64;
     require(records == objects.filled, || format!("{records} folios of {size:?} are those of {objects:?}"))
 }
@@ -52,7 +53,7 @@ fn check_reserves<C: Flavour, F: Format>(
 fn objects<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
     size: PageSize,
-) -> SharedPoolCounts {
+) -> SharedHugetlbCounts {
     let mut backings = BTreeMap::new();
     for space in system.spaces {
         space.inspect().each_vma(|vma| {
@@ -63,8 +64,8 @@ fn objects<C: Flavour, F: Format>(
             }
         });
     }
-    let mut all = SharedPoolCounts::default();
-    for counts in backings.into_values().filter_map(|backing| system.vm.shared_pool(backing)) {
+    let mut all = SharedHugetlbCounts::default();
+    for counts in backings.into_values().filter_map(|backing| system.vm.shared_hugetlb(backing)) {
         all.filled += counts.filled;
         all.reserved += counts.reserved;
     }
@@ -110,7 +111,7 @@ fn check_entry<M: Machine>(
         return Err(format!("{entry:?} at {page:?}, where nothing is mapped"));
     };
     let marker = if let Entry::Marker(marker) = entry { SlotMarker::of(marker) } else { None };
-    let is_taken = matches!(marker, Some(SlotMarker::Poisoned(Poison::HugetlbTaken)));
+    let is_taken = matches!(marker, Some(SlotMarker::Poisoned(Poison::HugetlbUnmapped)));
     if is_taken || marker == Some(SlotMarker::HugetlbReserved) {
         let may_be = |pool: HugetlbBacking| pool.size.level() == level && (is_taken || pool.reserves);
         return require(vma.hugetlb().is_some_and(may_be), || format!("{marker:?} at {page:?} in {vma:?}"));
@@ -134,14 +135,14 @@ fn check_leaf<M: Machine>(
     if let Some((_, first)) = vma.pfn_mapping() {
         let due = first.add(page.0 - vma.range.start.0);
         return require(leaf.pfn == due && !leaf.owned(), || {
-            format!("{leaf:?} is not the given frame {due:?}")
+            format!("{leaf:?} is not the PFN-mapped frame {due:?}")
         });
     }
     if leaf.by_table() {
-        let is_its = level == Level::Pmd && memory.is_zero_table(leaf.pfn);
+        let is_its = level == Level::Pmd && memory.zero_pages().is_table(leaf.pfn);
         require(is_its, || format!("{leaf:?} shows a table that is not one of zeros"))?;
     }
-    if level == Level::Pmd && (leaf.by_table() || memory.is_huge_zero(leaf.pfn)) {
+    if level == Level::Pmd && (leaf.by_table() || memory.zero_pages().is_huge_zero(leaf.pfn)) {
         require(vma.is_anonymous() && !leaf.owned(), || format!("the huge zero page is owned: {leaf:?}"))?;
         return require(!leaf.rights.contains(Rights::WRITE), || format!("a writable zero page: {leaf:?}"));
     }
@@ -154,7 +155,7 @@ fn check_leaf<M: Machine>(
     let shows_object = vma.is_private() && !vma.is_anonymous() && vma.hugetlb().is_none();
     let is_copy = shows_object && kind == Some(Kind::User);
     let is_own = vma.is_anonymous() || vma.private_hugetlb().is_some() || is_copy;
-    let due = if is_own { Kind::User } else { Kind::File };
+    let due = if is_own { Kind::User } else { Kind::Object };
     require(!shows_object || is_copy || !leaf.rights.contains(Rights::WRITE), || {
         format!("stores through {leaf:?}, in private memory, are the object's")
     })?;
@@ -165,7 +166,7 @@ fn check_leaf<M: Machine>(
     // Another space may have split what this one maps by a huge leaf.
     let may_be_split = due == Kind::User || vma.hugetlb().is_none();
     let is_split = order == Some(Order::BASE) && level == Level::Pmd && may_be_split && !exclusive;
-    require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a block of {order:?}"))?;
+    require(order == size || is_split, || format!("{leaf:?} of {level:?} shows a folio of {order:?}"))?;
     let is_shared = is_own && !exclusive;
     require(!(is_shared && leaf.rights.contains(Rights::WRITE)), || {
         format!("a writable shared frame: {leaf:?}")

@@ -32,12 +32,12 @@ pub(super) fn check<C: Flavour, F: Format>(
         match meta.state().kind() {
             Kind::User => check_counts(pfn, meta, entries, 0)?,
             // The object's index holds one reference.
-            Kind::File => check_counts(pfn, meta, entries, 1)?,
+            Kind::Object => check_counts(pfn, meta, entries, 1)?,
             Kind::Table if meta.state().is_attached() => {
                 let known = objects || shown.tables.contains(&pfn);
                 require(known, || format!("the table {pfn:?} is in no space"))?;
             }
-            Kind::Table if memory.is_zero_table(pfn) => {
+            Kind::Table if memory.zero_pages().is_table(pfn) => {
                 require(entries == 0, || format!("{entries} entries own the table of zeros {pfn:?}"))?;
                 require(shows_zeros(system, pfn), || format!("{pfn:?}, a table of zeros, was written"))?;
             }
@@ -50,7 +50,7 @@ pub(super) fn check<C: Flavour, F: Format>(
             kind => require(entries == 0, || format!("{entries} entries show {pfn:?}, which is {kind:?}"))?,
         }
     }
-    let due = 1 + memory.huge_zero_frames();
+    let due = 1 + memory.zero_pages().huge_frames();
     require(zeros == due, || format!("{zeros} frames are zero pages, {due} are known"))
 }
 
@@ -94,7 +94,7 @@ fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, walked: 
             Seen::Table { pfn, .. } => {
                 shown.tables.insert(pfn);
             }
-            // Frames that were given are not counted.
+            // PFN-mapped frames are not counted.
             Seen::Entry { entry: Entry::Leaf(leaf), .. } if !leaf.owned() => {}
             Seen::Entry { entry: Entry::Leaf(leaf), level, .. } => {
                 for frame in 0..nr_counted(system.vm.memory(), leaf, level) {

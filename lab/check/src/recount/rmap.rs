@@ -42,12 +42,12 @@ fn check_frame<C: Flavour, F: Format>(
     let is_all = answer == Ok(RmapFound::All(due.len() as u32));
     let is_same = found.len() == due.len() && found.iter().all(|place| due.contains(place));
     require(is_all && is_same, || {
-        let birth = memory.meta(pfn).and_then(FrameMeta::birth);
-        format!("{due:?} map {pfn:?}, born at {birth:?}; the reverse map says {answer:?}, {found:?}")
+        let key = memory.meta(pfn).and_then(FrameMeta::anon_key);
+        format!("{due:?} map {pfn:?}, of the key {key:?}; the reverse map says {answer:?}, {found:?}")
     })
 }
 
-/// The pages, base and huge, that map each frame of anonymous memory, or the block that it leads.
+/// The pages, base and huge, that map each frame of anonymous memory, or the folio that it leads.
 fn entries<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
     walked: &Walked,

@@ -84,8 +84,8 @@ fn visit<M: Machine>(
     }
 }
 
-/// Records that count a leaf: that of the frame or block that it maps, or those of the frames that another
-/// space has split the block into.
+/// Records that count a leaf: that of the frame or folio that it maps, or those of the frames that another
+/// space has split the folio into.
 pub(super) fn nr_counted<M: Machine>(memory: &Memory<'_, M>, leaf: Leaf, level: Level) -> u64 {
     let order = memory.meta(leaf.pfn).map(|meta| meta.state().order());
     if order == Some(Order::BASE) { level.entry_pages() } else { 1 }

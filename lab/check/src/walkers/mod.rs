@@ -13,13 +13,14 @@
 //! livelock. A walker that has interrupts off stops at the next step where they are on: a section with them
 //! off ends soon.
 //!
-//! The walker itself asserts what it finds: of given frames a page leads to its own and no other; a word of a
-//! page is one that was stored to that page, whatever its frame was used for before and afterwards; rights
-//! are no more than the mappings ever had. What both writers leave is recounted, dirty bits and TLBs too.
+//! The walker itself asserts what it finds: of PFN-mapped frames a page leads to its own and no other; a word
+//! of a page is one that was stored to that page, whatever its frame was used for before and afterwards;
+//! rights are no more than the mappings ever had. What both writers leave is recounted, dirty bits and TLBs
+//! too.
 //!
-//! The memory is private; or one leaf of 2 MiB, or of 1 GiB, of given frames, which writers split, change,
-//! clear and replace by tables: the races that seed 004 lists. Or it was only read, and a table of zeros
-//! shows it: there is no block of 2 MiB, so a store splits it.
+//! The memory is private; or one leaf of 2 MiB, or of 1 GiB, of PFN-mapped frames, which writers split,
+//! change, clear and replace by tables: the races that seed 004 lists. Or it was only read, and a table of
+//! zeros shows it: there is no block of 2 MiB, so a store splits it.
 //!
 //! | file | holds |
 //! |---|---|

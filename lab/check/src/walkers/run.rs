@@ -10,7 +10,7 @@ use interleaf::machine::Format;
 use interleaf::space::{
     Active, AddressSpace, MapBacking, MapRequest, MemlockLimit, Path, Place, Sharing, Vm, VmOptions,
 };
-use interleaf::table::GivenFrames;
+use interleaf::table::PfnMapFrames;
 use interleaf::units::{CpuId, PageSize, Pfn, VirtAddr};
 use interleaf::vma::{HugePolicy, ZeroPagePolicy};
 use interleaf_lab::machine::baton::{Baton, Options, Program, Report, Schedule, Summary, explore};
@@ -93,7 +93,7 @@ fn scenario<F: Format>(schedule: &Schedule, walker: Walker, memory: Memory, writ
     let variation = Variation::of_seed(walker, memory, schedule.seed());
     let setting = Setting { memory_pages: 1 << 40, ..Setting::default() };
     let machine = Machine::<F>::new(&MachineConfig::small(3, FRAMES)).expect("a machine");
-    let given = machine.frames_of_no_memory(PageSize::Giant.pages()).expect("frames");
+    let pfnmap = machine.frames_of_no_memory(PageSize::Giant.pages()).expect("frames");
     let cpu = machine.enter(CpuId(0));
     let mut options = VmOptions::default();
     if memory == Memory::Zeros {
@@ -106,7 +106,7 @@ fn scenario<F: Format>(schedule: &Schedule, walker: Walker, memory: Memory, writ
     // A check that fails leaves the space as it is.
     let space = ManuallyDrop::new(space);
     let limit = MemlockLimit::new(u64::MAX);
-    let scene = Scene { space: &space, memory, given: given.frames().start, limit: &limit };
+    let scene = Scene { space: &space, memory, pfnmap: pfnmap.frames().start, limit: &limit };
     let active = ManuallyDrop::new(RefCell::new(Vec::new()));
     drop(cpu);
     for cpu in 0..3 {
@@ -116,7 +116,7 @@ fn scenario<F: Format>(schedule: &Schedule, walker: Walker, memory: Memory, writ
         }
         if cpu == 0 {
             let driver = Driver { machine: &machine, space: &space };
-            prepare(&driver, memory, |space| map_leaf(space, memory, &given));
+            prepare(&driver, memory, |space| map_leaf(space, memory, &pfnmap));
         }
     }
     let pins: ManuallyDrop<RefCell<Pins<'_, '_, F>>> = ManuallyDrop::default();
@@ -139,7 +139,7 @@ fn scenario<F: Format>(schedule: &Schedule, walker: Walker, memory: Memory, writ
     vm.trim();
     let after = vm.memory().check().expect("frames add up at the end").allocated;
     // The table of zeros stays.
-    let kept = vm.memory().zero_table_frames();
+    let kept = vm.memory().zero_pages().table_frames();
     assert_eq!(after, before + kept, "frames handed out before and after");
 }
 
@@ -156,16 +156,16 @@ fn leave_all<'v, F: Format>(
     }
 }
 
-/// Maps the given frames by one leaf.
-fn map_leaf<F: Format>(space: &Space<'_, F>, memory: Memory, given: &GivenFrames) {
+/// Maps the frames by one leaf.
+fn map_leaf<F: Format>(space: &Space<'_, F>, memory: Memory, pfnmap: &PfnMapFrames) {
     let Some(size) = memory.leaf() else { return };
     let request = MapRequest {
         place: Place::Fixed(VirtAddr(BASE)),
         sharing: Sharing::Shared,
         ..MapRequest::anonymous(size.bytes())
     };
-    let first: Pfn = given.frames().start;
+    let first: Pfn = pfnmap.frames().start;
     space
-        .map(&request.backed_by(MapBacking::Pfn { frames: given, first, largest: size }))
+        .map(&request.backed_by(MapBacking::Pfn { frames: pfnmap, first, largest: size }))
         .expect("it is free");
 }

@@ -39,8 +39,8 @@ pub(super) struct Scene<'a, 'v, F: Format> {
     pub space: &'a AddressSpace<'v, Machine<F>>,
     /// The memory.
     pub memory: Memory,
-    /// The first frame that was given.
-    pub given: Pfn,
+    /// The first PFN-mapped frame.
+    pub pfnmap: Pfn,
     /// The limit of pins.
     pub limit: &'a MemlockLimit<Baton>,
 }
@@ -136,8 +136,8 @@ impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
                 let found = self.space.walker().find_frame_in_handler(led.pfn, range, 100, &section);
                 assert!(found.page.is_none_or(|page| range.contains(page)));
                 let zero = self.space.vm().memory().zero_frame();
-                let is_given = !led.owned && led.pfn != zero;
-                assert!(!is_given || found.page.is_none_or(|it| it == page), "{led:?} at {found:?} too");
+                let is_pfn = !led.owned && led.pfn != zero;
+                assert!(!is_pfn || found.page.is_none_or(|it| it == page), "{led:?} at {found:?} too");
             }
         }
     }
@@ -151,8 +151,8 @@ impl<'a, 'v, F: Format> Scene<'a, 'v, F> {
             assert!(memory.meta(led.pfn).is_some(), "page {nr} leads to no memory: {led:?}");
         } else if led.pfn != memory.zero_frame() {
             let inside = page.0 - VirtAddr(BASE).vpn().0;
-            assert!(self.memory.leaf().is_some(), "page {nr} leads to a given frame: {led:?}");
-            assert_eq!(led.pfn, self.given.add(inside), "page {nr} leads to the frame of another");
+            assert!(self.memory.leaf().is_some(), "page {nr} leads to a PFN-mapped frame: {led:?}");
+            assert_eq!(led.pfn, self.pfnmap.add(inside), "page {nr} leads to the frame of another");
         }
     }
 

@@ -13,9 +13,9 @@ use std::ops::Range;
 pub enum Memory {
     /// Private, pages in two tables.
     Private,
-    /// A leaf of 2 MiB of given frames.
+    /// A leaf of 2 MiB of PFN-mapped frames.
     Huge,
-    /// A leaf of 1 GiB of given frames.
+    /// A leaf of 1 GiB of PFN-mapped frames.
     Giant,
     /// Private memory of 2 MiB that was only read: a table of zeros, shown as a leaf, where the format has
     /// that.
@@ -36,7 +36,7 @@ impl Memory {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Private, Self::Huge, Self::Giant, Self::Zeros];
 
-    /// The size of its leaf, where frames are given.
+    /// The size of its leaf, where frames are PFN-mapped.
     pub fn leaf(self) -> Option<PageSize> {
         match self {
             Self::Private | Self::Zeros => None,
@@ -78,7 +78,7 @@ pub enum Writer {
     ProtectPart,
     /// mprotect of all to nothing and back: a huge leaf changes in place.
     ForbidAndAllow,
-    /// MADV_DONTNEED of all; given frames refuse it.
+    /// MADV_DONTNEED of all; PFN-mapped frames refuse it.
     DontNeed,
     /// MADV_FREE of all.
     Free,
@@ -109,7 +109,7 @@ impl Writer {
         Self::Fork,
         Self::PinRange,
     ];
-    /// Those that touch no page whose frame was given: behind those frames there is no memory.
+    /// Those that touch no page whose frame is PFN-mapped: behind those frames there is no memory.
     const OF_LEAVES: &'static [Self] = &[
         Self::UnmapWhole,
         Self::UnmapPart,
@@ -185,10 +185,10 @@ fn each_page(memory: Memory, f: impl Fn(u64, u8)) {
 pub(super) fn prepare<F: Format>(
     driver: &Driver<'_, '_, Baton, F>,
     memory: Memory,
-    given: impl FnOnce(&AddressSpace<'_, interleaf_lab::machine::soft::SoftMachine<Baton, F>>),
+    map: impl FnOnce(&AddressSpace<'_, interleaf_lab::machine::soft::SoftMachine<Baton, F>>),
 ) {
     if memory.leaf().is_some() {
-        return given(driver.space);
+        return map(driver.space);
     }
     let map =
         |addr| drop(driver.call(&Call::Mmap { hint: addr, len: memory.len(), prot: BOTH, flags: FIXED }));

@@ -4,7 +4,7 @@ use interleaf::machine::Format;
 use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
 use interleaf::vma::HugePolicy;
-use interleaf::vma::HugeSizes;
+use interleaf::vma::MthpPolicies;
 use interleaf_check::huge::{
     SequenceCounts, all_collapses, all_forks, all_huge, all_objects, all_pool, run_huge_cuts, run_huge_pair,
     run_object_pair, run_pool_pair, run_sequence,
@@ -15,7 +15,7 @@ fn sequences<F: Format>(seeds: Range<u64>, path: Path) {
     let mut sum = SequenceCounts::default();
     for seed in seeds {
         let policy = if seed % 3 == 0 { HugePolicy::Madvise } else { HugePolicy::Always };
-        let counts = run_sequence::<F>(seed, path, policy, HugeSizes::NEVER);
+        let counts = run_sequence::<F>(seed, path, policy, MthpPolicies::NEVER);
         sum.installed += counts.installed;
         sum.split += counts.split;
         sum.collapsed += counts.collapsed;

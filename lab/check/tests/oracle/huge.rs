@@ -2,7 +2,7 @@
 
 use interleaf::space::Path;
 use interleaf::table::format::X86_64;
-use interleaf::vma::{HugePolicy, HugeSizes};
+use interleaf::vma::{HugePolicy, MthpPolicies};
 use interleaf_check::calls::{
     Call, CallResult, Errno, HUGE_BYTES, HugeLeaf, MapFlags, Outcome, PAGE, Prot, System, advice,
 };
@@ -29,7 +29,7 @@ fn policy() -> Option<HugePolicy> {
 
 /// Plays sequences with the host's policy; says so where the host has none, or has set it otherwise.
 fn play(kind: Kind, sequences: u64) {
-    let beside = policy().map(|policy| Beside::new(policy, HugeSizes::NEVER));
+    let beside = policy().map(|policy| Beside::new(policy, MthpPolicies::NEVER));
     let Some(Ok(mut beside)) = beside else {
         let why = beside.and_then(Result::err).map_or("no huge pages".into(), |why| why.to_string());
         writeln!(std::io::stderr(), "not run: {why}").expect("standard error is open");
@@ -91,7 +91,7 @@ fn map_over(page: u64, pages: u64) -> Call {
 fn outcome(calls: &[Call]) -> Outcome {
     let calls = [&arena()[..], calls].concat();
     let policy = policy().unwrap_or(HugePolicy::Madvise);
-    if let Ok(mut linux) = Oracle::with_huge_pages(policy, HugeSizes::NEVER) {
+    if let Ok(mut linux) = Oracle::with_huge_pages(policy, MthpPolicies::NEVER) {
         let said = Model::new(linux.setting().clone()).run(&calls);
         assert_eq!(System::run(&mut linux, &calls), said, "Linux says the left");
     }

@@ -122,7 +122,7 @@ fn an_entry_of_a_kind_that_faults_do_not_know_is_heard() {
     assert_eq!(unknown_entry(), [("spf_vma_notsup", page(0).0)]);
 }
 
-/// A mapping of the reserved pool, which has no page and promised none.
+/// A mapping of the hugetlb pool, which has no page and promised none.
 fn empty_pool() -> Events {
     alone(|_, space| {
         let flags = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::HUGETLB | MapFlags::NORESERVE;
@@ -130,13 +130,13 @@ fn empty_pool() -> Events {
         let base =
             interleaf_linux_abi::mmap(space, [BASE.0, HUGE * PAGE, 3, flags.bits().into(), u64::MAX, 0])
                 .unwrap();
-        assert_eq!((base, write(space, 9)), (BASE, Err(FaultError::PoolEmpty)));
+        assert_eq!((base, write(space, 9)), (BASE, Err(FaultError::HugetlbEmpty)));
     })
 }
 
 #[test]
 fn a_pool_without_a_page_is_heard() {
-    assert_eq!(empty_pool(), [("spf_pool_empty", page(9).0)]);
+    assert_eq!(empty_pool(), [("spf_hugetlb_empty", page(9).0)]);
 }
 
 /// What one of three CPUs does.

@@ -99,7 +99,7 @@ fn records_of_two_nodes_lie_on_them_after_any_number_of_boots() {
     machine.start_helpers([CpuId(1)], |_| ());
     let mut counts = Vec::new();
     for init in [RecordInit::Deferred, RecordInit::Eager, RecordInit::Deferred] {
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let _here = machine.enter(CpuId(0));
         let mut boot_memory = map(&LARGE).claim(&machine).expect("nobody has it");
         let workers = WorkerPool::spawn(&machine, &mut boot_memory.early_allocator()).expect("a pool");
@@ -108,7 +108,7 @@ fn records_of_two_nodes_lie_on_them_after_any_number_of_boots() {
             std::thread::yield_now();
         }
         let memory = Memory::start(boot_memory, init).expect("memory");
-        memory.initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("nothing stops it");
+        memory.deferred().initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("nothing stops it");
         counts.push(recount(&machine, &memory, &LARGE));
         assert_eq!(memory.check().expect("frames add up").deferred, 0);
         // On the host's large pages, but for the ends.
@@ -140,7 +140,7 @@ fn each_nodes_helper_writes_its_records() {
         std::thread::yield_now();
     }
     let memory = Memory::start(boot_memory, RecordInit::Deferred).expect("memory");
-    memory.initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("nothing stops it");
+    memory.deferred().initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("nothing stops it");
     let [near, far] = writers.near_and_far(&of, 2);
     assert!(near > 150 && far == 0, "{near} blocks by their own node, {far} by the other");
 }
@@ -160,10 +160,13 @@ fn boot_and_grow(schedule: &Schedule) {
     let memory = Memory::start(boot_memory, RecordInit::Deferred).expect("memory");
     drop(cpu);
     let memory = &memory;
-    assert!(memory.deferred_frames() >= 2 * 1024);
+    assert!(memory.deferred().frames() >= 2 * 1024);
     let job: Program<'_> = Box::new(move || {
-        memory.initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("the job is not cancelled");
-        assert_eq!(memory.unclaimed_frames(), 0);
+        memory
+            .deferred()
+            .initialise(&workers, u32::MAX, &|| false, &|_| ())
+            .expect("the job is not cancelled");
+        assert_eq!(memory.deferred().unclaimed_frames(), 0);
         drop(workers);
     });
     let help: Program<'_> = Box::new(|| machine.help());
@@ -177,7 +180,7 @@ fn boot_and_grow(schedule: &Schedule) {
     });
     schedule.run(&machine, vec![job, help, blocks, frames]);
     let _cpu = machine.enter(CpuId(0));
-    assert_eq!(memory.deferred_frames(), 0);
+    assert_eq!(memory.deferred().frames(), 0);
     let [near, far, _] = recount(&machine, memory, &SMALL);
     assert!(near > 60 && far <= 1, "{near} pages near, {far} far");
     memory.drain();

@@ -160,7 +160,7 @@ fn holds_secret<F: Format>(machine: &Machine<F>, pfn: Pfn, what: &str) -> bool {
 
 /// Plays one seed. Returns how many frames with secrets became the other's.
 fn play<F: Format>(machine: &mut Machine<F>, seed: u64) -> usize {
-    machine.reclaim_memory();
+    machine.unclaim_memory();
     let _cpu = machine.enter(CpuId(0));
     let vm = Vm::new(machine, boot_map(machine)).expect("memory");
     let before = vm.memory().check().expect("frames add up").allocated;

@@ -140,8 +140,8 @@ fn in_switches_of_spaces_and_in_rcu() {
         let active = world.other.activate(Some(active));
         std::mem::forget(world.space.activate(Some(active)));
         drop((world.vm.read(), world.vm.read_in_handler()));
-        world.vm.settle();
-        world.vm.reclaim();
+        world.vm.synchronize();
+        world.vm.try_trim();
     });
 }
 

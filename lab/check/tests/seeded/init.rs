@@ -31,18 +31,21 @@ fn boot_and_allocate(schedule: &Schedule) {
     workers.set_poll_limit(PollLimit(2));
     let memory = Memory::start(memory, RecordInit::Deferred).expect("memory");
     drop(cpu);
-    let (memory, deferred) = (&memory, memory.deferred_frames());
+    let (memory, deferred) = (&memory, memory.deferred().frames());
     assert_eq!(deferred, (WHOLE_BLOCKS as u64 - 1) * 1024);
     let job: Program<'_> = Box::new(move || {
-        memory.initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("the job is not cancelled");
+        memory
+            .deferred()
+            .initialise(&workers, u32::MAX, &|| false, &|_| ())
+            .expect("the job is not cancelled");
         // Those that an allocation has claimed may not be free yet.
-        assert_eq!(memory.unclaimed_frames(), 0);
+        assert_eq!(memory.deferred().unclaimed_frames(), 0);
         // The helper leaves its loop.
         drop(workers);
     });
     let blocks: Program<'_> = Box::new(move || {
         let alloc = |n| memory.alloc(Order::MAX, REQUEST).unwrap_or_else(|| panic!("block {n} is refused"));
-        FOUND_DEFERRED.fetch_add(memory.deferred_frames() / 1024, Relaxed);
+        FOUND_DEFERRED.fetch_add(memory.deferred().frames() / 1024, Relaxed);
         for _ in 0..2 {
             drop((0..WHOLE_BLOCKS).map(alloc).collect::<Vec<_>>());
         }
@@ -59,7 +62,7 @@ fn boot_and_allocate(schedule: &Schedule) {
     );
     schedule.run(&machine, vec![job, blocks, help, frames]);
     let _cpu = machine.enter(CpuId(0));
-    assert_eq!(memory.deferred_frames(), 0);
+    assert_eq!(memory.deferred().frames(), 0);
     memory.drain();
     let counts = memory.check().expect("frames add up");
     assert_eq!((counts.deferred, counts.allocated), (0, 1));

@@ -43,7 +43,7 @@ struct Overlaps {
 }
 
 /// CPU 0 keeps the space; the others flush it at the same time, and run no space themselves. Each gives back
-/// pages of its own, for which both hold the space's lock shared: so the second asks while the first waits
+/// pages of its own, for which both hold the space's lock to read: so the second asks while the first waits
 /// for CPU 0.
 fn two_flush_beside_a_keeper(schedule: &Schedule, overlaps: &Overlaps) {
     let machine = Machine::<Baton>::new(&MachineConfig::small(3, FRAMES)).expect("a machine");

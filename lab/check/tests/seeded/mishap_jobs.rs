@@ -88,7 +88,10 @@ fn initialise_while_allocations_fail(schedule: &Schedule) {
     let before = memory.check().expect("frames add up").allocated;
     drop(cpu);
     let job: Program<'_> = Box::new(move || {
-        memory.initialise(&workers, u32::MAX, &|| false, &|_| ()).expect("the job needs no memory");
+        memory
+            .deferred()
+            .initialise(&workers, u32::MAX, &|| false, &|_| ())
+            .expect("the job needs no memory");
         drop(workers);
     });
     let help: Program<'_> = Box::new(|| machine.help());

@@ -37,7 +37,7 @@ pub fn with_helpers(frames: u64, huge: HugePolicy, seeds: Range<u64>, play: fn(S
                 Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).expect("memory"),
                 seed,
             );
-            vm.settle();
+            vm.synchronize();
             assert_eq!(in_use(), before, "frames leaked");
             drop(vm);
             drop(workers);

@@ -117,7 +117,7 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 
     /// Makes all memory claimable again, for another system. What was made of it borrowed the machine, and so
     /// is gone, but for handlers, which are removed.
-    pub fn reclaim_memory(&mut self) {
+    pub fn unclaim_memory(&mut self) {
         self.bus.set_interrupt_handler(None);
         self.shared.helpers.set_program::<C>(None);
         // SAFETY: what the library has made of the memory borrowed the machine, which is had exclusively, and
@@ -215,9 +215,9 @@ impl<C: Flavour, F: Format> SoftMachine<C, F> {
 // else. 5: membarrier, or a flavour whose CPUs run one at a time. 6: each block is checked to lie in the
 // arena, and the caller names frames that are its own. 7: a helper inside a program holds a reference to it,
 // and is waited for. 8: the arena's regions are for the library; claims are kept under a lock, and dropped
-// only by `reclaim_memory`, which has the machine exclusively and removes the handlers. 9: the walker begins
+// only by `unclaim_memory`, which has the machine exclusively and removes the handlers. 9: the walker begins
 // at the root that is told. 10: a record window is a reservation of its own, to which the frames' memory is
-// moved; it is given up by `reclaim_memory` only, or with the machine.
+// moved; it is given up by `unclaim_memory` only, or with the machine.
 unsafe impl<C: Flavour, F: Format> Machine for SoftMachine<C, F> {
     type Cpu = C;
     type Format = F;

@@ -103,7 +103,7 @@ const fn kind_name(kind: Option<Kind>) -> &'static str {
         Some(Kind::Taken) => "taken frame",
         Some(Kind::Table) => "table",
         Some(Kind::Slab) => "slab of nodes or mappings",
-        Some(Kind::User | Kind::File) => "user frame",
+        Some(Kind::User | Kind::Object) => "user frame",
         Some(Kind::Zero) => "zero page",
     }
 }

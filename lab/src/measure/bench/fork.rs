@@ -147,7 +147,7 @@ impl<'v> Parent<'v> {
     fn end(&self, child: Space<'v>) -> f64 {
         let took = time(|| drop(child));
         self.write();
-        self.space.vm().settle();
+        self.space.vm().synchronize();
         took
     }
 

@@ -42,6 +42,6 @@ fn times(vm: &Vm<'_, TimedMachine>, pages: u64) -> [f64; 2] {
     let began = Instant::now();
     drop(space);
     let ended = began.elapsed();
-    vm.settle();
+    vm.synchronize();
     [populated, ended].map(|took| took.as_nanos() as f64 / pages as f64)
 }

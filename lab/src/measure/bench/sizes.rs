@@ -1,4 +1,4 @@
-//! What does memory cost that comes in blocks of a size between a base page and a huge page?
+//! What does memory cost that comes in mTHP folios?
 //!
 //! Each figure is the time for a page of 64 MiB that a program stores to from the first page to the last:
 //! those of its stores that fault, one for each block. The yardstick is the same on a machine without such
@@ -10,7 +10,7 @@ use crate::measure::timed_machine::{self, TimedMachine};
 use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Place, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, Order, VirtAddr};
-use interleaf::vma::{HugePolicy, HugeSizes, SizePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, MthpPolicy};
 use std::time::Instant;
 
 /// See the module.
@@ -45,7 +45,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let space = new_space(&vm)?;
     drop(entered);
     let mut figures = Vec::new();
-    for (name, order) in FIGURES.into_iter().zip(HugeSizes::orders()) {
+    for (name, order) in FIGURES.into_iter().zip(MthpPolicies::orders()) {
         let base = || {
             let _entered = plain.enter(CpuId(0));
             populate(&space, pages, 1)
@@ -68,7 +68,7 @@ fn of_size(
 ) -> Result<Figure, Failure> {
     let machine = timed_machine::machine(options, pages + 4096)?;
     let entered = machine.enter(CpuId(0));
-    let sizes = HugeSizes::NEVER.with(order, SizePolicy::Always);
+    let sizes = MthpPolicies::NEVER.with(order, MthpPolicy::Always);
     let vm = timed_machine::vm_with_sizes(&machine, HugePolicy::Never, sizes)?;
     let space = new_space(&vm)?;
     drop(entered);

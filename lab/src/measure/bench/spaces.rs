@@ -251,14 +251,14 @@ impl Bench<'_, '_> {
         let times = self.options.size(200, 5);
         let longest = || {
             let (most, done) = (AtomicU64::new(0), AtomicBool::new(false));
-            let settle = || {
+            let synchronize = || {
                 let start = Instant::now();
-                self.vm.settle();
+                self.vm.synchronize();
                 most.fetch_max(start.elapsed().as_nanos() as u64, Relaxed);
             };
             self.together(self.cpus, Where::TwoSpaces, |index, space| {
                 if index + 1 == self.cpus.len() {
-                    repeat(times, settle);
+                    repeat(times, synchronize);
                     done.store(true, Relaxed);
                 }
                 while !done.load(Relaxed) {

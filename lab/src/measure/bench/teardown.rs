@@ -3,7 +3,7 @@
 //! `teardown.unhook` and `teardown.whole` are nanoseconds for each huge entry of a guest of 496 GiB,
 //! cleared by munmap: where no CPU runs the space, so that there is nothing to flush, and where this CPU
 //! does. Each is held against a loop that clears as many words and does nothing else. The entries map
-//! frames that were given: no record belongs to them. `teardown.base` is a page of private memory, against
+//! PFN-mapped frames: no record belongs to them. `teardown.base` is a page of private memory, against
 //! a loop that clears a word and changes a record's count for each. `teardown.jobs` and
 //! `teardown.jobs_base` are the same calls with a helper, against one CPU. `teardown.interrupts` counts
 //! those of other CPUs in a munmap of the guest while one runs the space too, beside one for each entry;
@@ -121,6 +121,6 @@ fn unmap_written(vm: &Vm<'_, TimedMachine>, pages: u64) -> f64 {
     let took = began.elapsed();
     drop(running);
     drop(space);
-    vm.settle();
+    vm.synchronize();
     took.as_nanos() as f64 / pages as f64
 }

@@ -1,6 +1,6 @@
 //! How long do faults of another thread wait while 64 GiB of their space are torn down?
 //!
-//! One CPU unmaps 64 GiB by entries of 4 KiB, which map frames that were given: 16.8 million entries in
+//! One CPU unmaps 64 GiB by entries of 4 KiB, which map PFN-mapped frames: 16.8 million entries in
 //! 32 768 tables. Another writes to fresh pages elsewhere in the space, until the call has returned.
 //! `teardown.latency` is what 999 of 1 000 of these faults did not exceed, against as many faults with
 //! nothing beside them.
@@ -12,7 +12,7 @@ use crate::machine::soft::Flavour;
 use crate::measure::timed_machine::{self, TimedMachine};
 use hdrhistogram::Histogram;
 use interleaf::space::{AddressSpace, Advice, Fault, Layout, MapBacking, MapRequest, Path, Sharing};
-use interleaf::table::GivenFrames;
+use interleaf::table::PfnMapFrames;
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, PAGE_SIZE, PageSize, VirtAddr};
 use std::hint::spin_loop;
@@ -44,7 +44,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     let pages = options.size(1 << 24, 1 << 12);
     let machine = timed_machine::machine(options, pages / 500 + 2 * FAULTED + 4096)?;
     let lacks = || Failure::usage("64 GiB: more than there are frames".to_owned());
-    let given = machine.frames_of_no_memory(pages).ok_or_else(lacks)?;
+    let pfnmap = machine.frames_of_no_memory(pages).ok_or_else(lacks)?;
     let cpus = &options.cpus[..timed_machine::nr_cpus(options) as usize];
     let entered = machine.enter(CpuId(0));
     let vm = timed_machine::vm(&machine)?;
@@ -52,7 +52,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         Space::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).map_err(Failure::of)?;
     let faulted = space.map(&MapRequest::anonymous(FAULTED * PAGE)).map_err(Failure::of)?;
     drop(entered);
-    let scene = Scene { space: &space, given: &given, pages, faulted };
+    let scene = Scene { space: &space, pfnmap: &pfnmap, pages, faulted };
     let figure = paired(
         options,
         "teardown.latency",
@@ -68,7 +68,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
 
 struct Scene<'s, 'v> {
     space: &'s Space<'v>,
-    given: &'s GivenFrames,
+    pfnmap: &'s PfnMapFrames,
     pages: u64,
     faulted: VirtAddr,
 }
@@ -97,10 +97,10 @@ impl Scene<'_, '_> {
     /// Maps, and unmaps where that is asked for, once the faults may begin.
     fn tear_down(&self, beside: Beside, ready: &AtomicBool) {
         let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(self.pages * PAGE) };
-        let first = self.given.frames().start;
+        let first = self.pfnmap.frames().start;
         let map = || {
             self.space.map(&request.backed_by(MapBacking::Pfn {
-                frames: self.given,
+                frames: self.pfnmap,
                 first,
                 largest: PageSize::Base,
             }))

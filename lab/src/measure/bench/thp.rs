@@ -12,7 +12,7 @@ use interleaf::frame::{AllocRequest, Frame};
 use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapRequest, Path, Place, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, Order, PageSize, VirtAddr};
-use interleaf::vma::{HugePolicy, HugeRefusal};
+use interleaf::vma::{HugePolicy, ThpDisable};
 use std::collections::HashSet;
 use std::time::Instant;
 
@@ -49,11 +49,11 @@ impl<'v> Room<'v> {
     pub(super) fn new(
         vm: &'v Vm<'v, TimedMachine>,
         regions: u64,
-        refusal: HugeRefusal,
+        thp_disable: ThpDisable,
     ) -> Result<Self, Failure> {
         let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
             .map_err(Failure::of)?;
-        space.refuse_huge_pages(refusal);
+        space.set_thp_disable(thp_disable);
         Ok(Self { space, regions })
     }
 
@@ -74,7 +74,7 @@ impl<'v> Room<'v> {
 }
 
 fn fault_write<'v>(options: &Options, vm: &'v Vm<'v, TimedMachine>, regions: u64) -> Result<Figure, Failure> {
-    let room = Room::new(vm, regions, HugeRefusal::None)?;
+    let room = Room::new(vm, regions, ThpDisable::None)?;
     let before = vm.totals().get(Counter::ThpFaultFallback);
     let mut arena = Arena::new((regions * HUGE_BYTES) as usize);
     let frames = PageSize::Huge.pages() as usize;
@@ -101,8 +101,8 @@ fn fallback<'v>(options: &Options, vm: &'v Vm<'v, TimedMachine>) -> Result<Figur
     }
     // Each region takes a table and a page: more than the caches hold.
     let regions = options.size(4096, 16);
-    let wants = Room::new(vm, regions, HugeRefusal::None)?;
-    let refuses = Room::new(vm, regions, HugeRefusal::All)?;
+    let wants = Room::new(vm, regions, ThpDisable::None)?;
+    let refuses = Room::new(vm, regions, ThpDisable::Completely)?;
     let figure = paired(
         options,
         "thp.fallback",

@@ -9,7 +9,7 @@ use super::{Arena, Bar, Benchmark, Figure, Options, paired, pinned_threads};
 use crate::error::Failure;
 use crate::measure::timed_machine;
 use interleaf::units::PageSize;
-use interleaf::vma::{HugePolicy, HugeRefusal};
+use interleaf::vma::{HugePolicy, ThpDisable};
 use std::sync::Mutex;
 
 /// See the module.
@@ -37,7 +37,7 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         took.as_secs_f64()
     };
     timed_machine::with_helpers_and(options, &machine, HugePolicy::Always, |workers, vm| {
-        let room = Room::new(vm, regions, HugeRefusal::None)?;
+        let room = Room::new(vm, regions, ThpDisable::None)?;
         let with = |helpers| {
             workers.set_max_helpers(helpers);
             room.first_stores()

@@ -6,7 +6,7 @@ use crate::os::host_info::HostInfo;
 use crate::show::table::{self, grouped, number};
 use hdrhistogram::Histogram;
 use interleaf::space::{Counter, Fallback};
-use interleaf::vma::{HugePolicy, HugeSizes, SizePolicy};
+use interleaf::vma::{HugePolicy, MthpPolicies, MthpPolicy};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct Report {
     pub workload: &'static str,
     /// When memory got huge pages: `never`, `madvise` or `always`.
     pub huge: &'static str,
-    /// When it got blocks of sizes between, as `64K=always`; `none` without any.
+    /// When it got mTHP folios, as `64K=always`; `none` without any.
     pub huge_sizes: String,
     /// Memory that each task touched in a round.
     pub bytes_per_thread: u64,
@@ -103,23 +103,23 @@ pub const fn huge_name(policy: HugePolicy) -> &'static str {
     }
 }
 
-/// The sizes between a base page and a huge page, upwards, on the command line.
+/// The mTHP sizes, upwards, on the command line.
 pub const SIZE_NAMES: [&str; 7] = ["16K", "32K", "64K", "128K", "256K", "512K", "1M"];
 
 /// The name of a size's policy on the command line.
-pub const fn size_policy_name(policy: SizePolicy) -> &'static str {
+pub const fn size_policy_name(policy: MthpPolicy) -> &'static str {
     match policy {
-        SizePolicy::Never => "never",
-        SizePolicy::Madvise => "madvise",
-        SizePolicy::Always => "always",
-        SizePolicy::Inherit => "inherit",
+        MthpPolicy::Never => "never",
+        MthpPolicy::Madvise => "madvise",
+        MthpPolicy::Always => "always",
+        MthpPolicy::Inherit => "inherit",
     }
 }
 
 /// The sizes that are used, as the command line takes them.
-pub fn sizes_name(sizes: HugeSizes) -> String {
+pub fn sizes_name(sizes: MthpPolicies) -> String {
     let used =
-        HugeSizes::orders().zip(SIZE_NAMES).filter(|(order, _)| sizes.policy(*order) != SizePolicy::Never);
+        MthpPolicies::orders().zip(SIZE_NAMES).filter(|(order, _)| sizes.policy(*order) != MthpPolicy::Never);
     let names = used.map(|(order, name)| format!("{name}={}", size_policy_name(sizes.policy(order))));
     let names: Vec<String> = names.collect();
     if names.is_empty() { "none".into() } else { names.join(",") }
@@ -228,7 +228,7 @@ impl Report {
             row(counter.name(), &|r| count(r.counters[counter.name()]));
         }
         let of_size = |order| [Counter::anon_fault_alloc(order), Counter::anon_fault_fallback(order)];
-        for counter in HugeSizes::orders().flat_map(of_size).flatten() {
+        for counter in MthpPolicies::orders().flat_map(of_size).flatten() {
             if self.runs.iter().any(|run| run.counters[counter.name()] > 0) {
                 row(counter.name(), &|r| count(r.counters[counter.name()]));
             }
@@ -237,7 +237,7 @@ impl Report {
         let mib = self.bytes_per_thread as f64 / f64::from(1 << 20);
         format!(
             "machine   {}\nworkload  {}, {} MiB for each task in a round; \
-             done + fallbacks + errors = faults\nhuge      {}, sizes between: {}\n\n{}",
+             done + fallbacks + errors = faults\nhuge      {}, mTHP sizes: {}\n\n{}",
             self.setting.line(),
             self.workload,
             number(mib),

@@ -15,7 +15,7 @@ use interleaf::space::{AddressSpace, Layout, Path, Totals, Vm};
 use interleaf::table::format::X86_64;
 use interleaf::tlb::ShootdownStats;
 use interleaf::units::{CpuId, Pfn, PfnRange};
-use interleaf::vma::{HugePolicy, HugeSizes};
+use interleaf::vma::{HugePolicy, MthpPolicies};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -67,7 +67,7 @@ pub struct WorkloadMachine {
     machine: Mutex<TimedMachine>,
     host_cpus: Vec<usize>,
     huge: HugePolicy,
-    sizes: HugeSizes,
+    sizes: MthpPolicies,
 }
 
 impl WorkloadMachine {
@@ -83,7 +83,7 @@ impl WorkloadMachine {
         let regions = vec![PfnRange::new(first, first.add(frames))];
         let config = MachineConfig { nr_cpus: host_cpus.len() as u32, regions, fill: Fill::Dirty };
         let (machine, huge) = (Mutex::new(SoftMachine::new(&config)?), HugePolicy::Never);
-        Ok(Self { machine, host_cpus: host_cpus.to_vec(), huge, sizes: HugeSizes::NEVER })
+        Ok(Self { machine, host_cpus: host_cpus.to_vec(), huge, sizes: MthpPolicies::NEVER })
     }
 
     /// The same, with huge pages as the policy says.
@@ -91,8 +91,8 @@ impl WorkloadMachine {
         Self { huge, ..self }
     }
 
-    /// The same, with blocks of these sizes between a base page and a huge page.
-    pub fn with_huge_sizes(self, sizes: HugeSizes) -> Self {
+    /// The same, with mTHP folios.
+    pub fn with_huge_sizes(self, sizes: MthpPolicies) -> Self {
         Self { sizes, ..self }
     }
 
@@ -105,7 +105,7 @@ impl WorkloadMachine {
         show: impl FnOnce(&WorkloadRunner<'_>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let machine = &*machine;
         let entered = machine.enter(CpuId(0));
         let vm = timed_machine::vm_with_sizes(machine, self.huge, self.sizes)?;

@@ -146,7 +146,7 @@ impl BootMachine {
         look: impl FnOnce(&Memory<'_, TimedMachine>, Boot) -> R,
     ) -> Result<R, Failure> {
         let mut machine = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let machine = &*machine;
         let _entered = machine.enter(CpuId(0));
         if when != InitMode::Needed {
@@ -164,12 +164,12 @@ impl BootMachine {
         let frame =
             memory.alloc_frame(AllocRequest::DIRTY).ok_or_else(|| Failure::check("no first frame"))?;
         let first_ns = start.elapsed().as_nanos() as f64;
-        let (frames, raw) = (memory.stats().managed, memory.unclaimed_frames());
+        let (frames, raw) = (memory.stats().managed, memory.deferred().unclaimed_frames());
         let nodes = Mutex::new(Vec::with_capacity(64));
         let rest = Instant::now();
         if let InitMode::Job(_) = when {
             let done = |node| nodes.lock().unwrap_or_else(PoisonError::into_inner).push(node);
-            memory.initialise(&workers, u32::MAX, &|| false, &done).map_err(Failure::of)?;
+            memory.deferred().initialise(&workers, u32::MAX, &|| false, &done).map_err(Failure::of)?;
         }
         let rest_ns = rest.elapsed().as_nanos() as f64;
         let cpu_ns = (process::cpu_ns() - cpu_before) as f64;
@@ -180,7 +180,7 @@ impl BootMachine {
             rest_ns,
             cpu_ns,
             first_bytes: bytes(memory.span().len() - raw),
-            rest_bytes: bytes(raw - memory.unclaimed_frames()),
+            rest_bytes: bytes(raw - memory.deferred().unclaimed_frames()),
             frames,
             nodes: nodes.into_inner().unwrap_or_else(PoisonError::into_inner),
             records: memory.record_extents().to_vec(),

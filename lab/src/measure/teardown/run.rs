@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use interleaf::machine::Machine;
 use interleaf::space::{AddressSpace, Counter, Fault, Layout, MapBacking, MapRequest, Path, Sharing, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::table::{GivenFrames, walk};
+use interleaf::table::{PfnMapFrames, walk};
 use interleaf::units::{Access, CpuId, Level, PAGE_SIZE, PageSize, VirtAddr, Vpn};
 use std::hint::spin_loop;
 use std::sync::Mutex;
@@ -62,10 +62,10 @@ impl<'o> Unmapping<'o> {
         let machine = timed_machine::machine(self.options, self.entries / 256 + FAULTED + 4096)?;
         let frames = self.entries * PageSize::Huge.pages();
         let lacks = || Failure::usage(format!("{} huge pages: more than there are frames", self.entries));
-        let given = machine.frames_of_no_memory(frames).ok_or_else(lacks)?;
+        let pfnmap = machine.frames_of_no_memory(frames).ok_or_else(lacks)?;
         if way == Way::ByJob {
             return timed_machine::with_helpers(self.options, &machine, |_, vm| {
-                let scene = self.scene(vm, &given, way)?;
+                let scene = self.scene(vm, &pfnmap, way)?;
                 let running = scene.space.activate(None);
                 let measured = scene.clear();
                 drop(running);
@@ -74,7 +74,7 @@ impl<'o> Unmapping<'o> {
         }
         let entered = machine.enter(CpuId(0));
         let vm = timed_machine::vm(&machine)?;
-        let scene = self.scene(&vm, &given, way)?;
+        let scene = self.scene(&vm, &pfnmap, way)?;
         drop(entered);
         let measured = scene.play();
         let _entered = machine.enter(CpuId(0));
@@ -85,7 +85,7 @@ impl<'o> Unmapping<'o> {
     fn scene<'a, 'v>(
         &'a self,
         vm: &'v Vm<'v, TimedMachine>,
-        given: &GivenFrames,
+        pfnmap: &PfnMapFrames,
         way: Way,
     ) -> Result<Scene<'a, 'v>, Failure> {
         let space = AddressSpace::new(vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative)
@@ -95,9 +95,9 @@ impl<'o> Unmapping<'o> {
             sharing: Sharing::Shared,
             ..MapRequest::anonymous(self.entries * PageSize::Huge.bytes())
         };
-        let first = given.frames().start;
+        let first = pfnmap.frames().start;
         let base = space
-            .map(&request.backed_by(MapBacking::Pfn { frames: given, first, largest: PageSize::Huge }))
+            .map(&request.backed_by(MapBacking::Pfn { frames: pfnmap, first, largest: PageSize::Huge }))
             .map_err(Failure::of)?;
         Ok(Scene { unmapping: self, vm, space, base, faulted, way })
     }

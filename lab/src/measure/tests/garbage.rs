@@ -20,7 +20,7 @@ fn a_machine_notes_its_garbage_when_it_ends_on_a_cpu_or_not() {
             AddressSpace::new(&vm, Layout::linux::<X86_64>().overcommit(), Path::Speculative).unwrap();
         let base = space.map(&MapRequest::anonymous(4096)).unwrap();
         space.unmap(base, 4096).unwrap();
-        vm.settle();
+        vm.synchronize();
         drop(space);
         drop(entered);
     };

@@ -41,7 +41,7 @@ fn sizes_between_have_their_own_policy_or_inherit_that_of_all() {
         ("hugepages-2048kB/enabled", "[always] inherit madvise never"),
     ]);
     let policies = |setting: HugeSetting| [2, 4, 8].map(|order| setting.sizes().policy(Order(order)));
-    use SizePolicy::{Always, Madvise, Never};
+    use MthpPolicy::{Always, Madvise, Never};
     assert_eq!((sizes.policy, policies(sizes)), (HugePolicy::Always, [Always, Madvise, Never]));
     // Another policy is inherited; the recorded one, asked for, changes nothing.
     assert_eq!(policies(sizes.with_policy(HugePolicy::Never)), [Always, Never, Never]);

@@ -1,7 +1,7 @@
 //! Memory that is allocated at boot and never freed.
 //!
 //! Before [`Memory`] exists, [`EarlyAllocator`] cuts it from [`BootMemory`]; afterwards [`BootAllocator`]
-//! takes whole blocks of frames and cuts them up. Both are [`Carve`]: per-CPU data, object pools and the like
+//! takes whole blocks of frames and cuts them up. Both are [`Carve`]: per-CPU data, slab pools and the like
 //! do not know which one serves them.
 
 use super::BootMemory;

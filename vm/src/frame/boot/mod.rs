@@ -27,7 +27,7 @@ mod record_writers_tests;
 
 pub use allocator::{BootAllocator, EarlyAllocator};
 pub(in crate::frame) use deferred::Deferred;
-pub use deferred::{NodeInitReport, RECORDS_WRITTEN, SECTION_FRAMES};
+pub use deferred::{DeferredInit, NodeInitReport, RECORDS_WRITTEN, SECTION_FRAMES};
 pub use error::BootError;
 pub use map::{BootMap, MAX_PHYS_BITS, Region, RegionKind};
 pub use memory::BootMemory;

@@ -24,7 +24,7 @@ pub enum RecordInit {
     /// All of them before the first allocation.
     Eager,
     /// Before the first allocation only the records that start needs; the rest on demand, or by
-    /// [`Memory::initialise`](crate::frame::Memory::initialise).
+    /// [`DeferredInit::initialise`](crate::frame::DeferredInit::initialise).
     Deferred,
 }
 

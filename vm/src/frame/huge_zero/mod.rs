@@ -21,7 +21,7 @@
 //! that back. (Linux: `mm_get_huge_zero_folio`, `huge_zero_refcount`, whose getters loop while one that has
 //! allocated the page has not yet set the count.)
 //!
-//! Identity is the mark in the frame's record: [`Memory::is_huge_zero`]. There is one page, or with
+//! Identity is the mark in the frame's record: [`ZeroPages::is_huge_zero`]. There is one page, or with
 //! [`HugeZeroOptions::per_node`] one for each node with memory.
 //!
 //! docs/design/huge-zero-page.md has the details.
@@ -36,6 +36,7 @@ use super::{AllocRequest, Init, Kind, Memory, Priority};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::Ordering::*;
 use crate::units::{Order, Pfn, PhysAddr};
+use core::fmt;
 
 /// What the huge zero page is like; may be changed at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,68 +72,91 @@ impl HugeZeroOptions {
     }
 }
 
+/// The zero pages of a memory: the huge one, and the table that shows one. Which frame the page of 4 KiB is
+/// says [`Memory::zero_frame`].
+pub struct ZeroPages<'m, M: Machine> {
+    pub(super) memory: &'m Memory<'m, M>,
+}
+
 impl<M: Machine> Memory<'_, M> {
+    /// The zero pages.
+    #[inline(always)]
+    pub fn zero_pages(&self) -> ZeroPages<'_, M> {
+        ZeroPages { memory: self }
+    }
+}
+
+impl<'m, M: Machine> ZeroPages<'m, M> {
     /// What the huge zero page is like from now on. Pages that spaces use stay as they are; one that is
     /// *dying* goes with its last user all the same.
-    pub fn set_huge_zero_options(&self, options: HugeZeroOptions) {
-        self.huge_zero_options.store(options.bits(), Relaxed);
+    pub fn set_options(self, options: HugeZeroOptions) {
+        self.memory.huge_zero_options.store(options.bits(), Relaxed);
     }
 
     /// What the huge zero page is like.
-    pub fn huge_zero_options(&self) -> HugeZeroOptions {
-        HugeZeroOptions::of_bits(self.huge_zero_options.load(Relaxed))
+    pub fn options(self) -> HugeZeroOptions {
+        HugeZeroOptions::of_bits(self.memory.huge_zero_options.load(Relaxed))
     }
 
     /// Whether a huge zero page begins at the frame. The answer stays as long as the caller's space has a
     /// reference; else it is stale at once.
-    pub fn is_huge_zero(&self, pfn: Pfn) -> bool {
-        let state = self.meta(pfn).map(super::FrameMeta::state);
+    #[inline]
+    pub fn is_huge_zero(self, pfn: Pfn) -> bool {
+        let state = self.memory.meta(pfn).map(super::FrameMeta::state);
         state.is_some_and(|state| state.kind() == Kind::Zero && state.order() == Order::HUGE)
     }
 
     /// Whether the frame is a zero page, or a huge one begins there: it is never written.
-    pub fn is_zero_page(&self, pfn: Pfn) -> bool {
-        self.meta(pfn).is_some_and(|meta| meta.state().kind() == Kind::Zero)
+    #[inline]
+    pub fn is_zero_page(self, pfn: Pfn) -> bool {
+        self.memory.meta(pfn).is_some_and(|meta| meta.state().kind() == Kind::Zero)
     }
 
     /// Frees the huge zero pages that no space uses, unless they are kept; those in use go with their last
     /// user. Returns how many frames are free now. Takes no lock but a zone's, and waits for nothing. (Linux:
     /// `shrink_huge_zero_folio_scan`.)
-    pub fn shrink_huge_zero(&self) -> u64 {
-        if self.huge_zero_options().persistent {
+    pub fn shrink(self) -> u64 {
+        if self.options().persistent {
             return 0;
         }
-        let freed = self.zones.iter().filter_map(|zone| zone.huge_zero().shrink());
-        freed.map(|pfn| self.free_huge_zero(pfn)).sum()
+        let freed = self.memory.zones.iter().filter_map(|zone| zone.huge_zero().shrink());
+        freed.map(|pfn| self.free(pfn)).sum()
     }
 
     /// Frames of huge zero pages, used or not: they are allocated.
-    pub fn huge_zero_frames(&self) -> u64 {
-        let nr = self.zones.iter().filter(|zone| zone.huge_zero().word().page().is_some()).count();
+    pub fn huge_frames(self) -> u64 {
+        let nr = self.memory.zones.iter().filter(|zone| zone.huge_zero().word().page().is_some()).count();
         nr as u64 * Order::HUGE.frames()
     }
 
-    /// The cell of the page that spaces map from this CPU.
-    pub(super) fn local_huge_zero(&self) -> usize {
-        if self.huge_zero_options().per_node { self.local_zone(M::Cpu::id()) } else { 0 }
+    /// The index of the zone whose pages spaces map from this CPU.
+    #[inline]
+    pub(super) fn local(self) -> usize {
+        if self.options().per_node { self.memory.distances.local_zone(M::Cpu::id()) } else { 0 }
     }
 
-    /// A reference to the page of a cell, which is allocated where there is none and `alloc` says how.
-    fn get_huge_zero(&self, cell: usize, alloc: Option<Priority>) -> Result<(Pfn, Taken), NoHugeZero> {
+    /// What the zone of that index has of the huge zero page.
+    #[inline]
+    fn cell(self, zone: usize) -> &'m HugeZeroCell<M::Cpu> {
+        self.memory.zones[zone].huge_zero()
+    }
+
+    /// A reference to the page of a zone, which is allocated where there is none and `alloc` says how.
+    fn get(self, zone: usize, alloc: Option<Priority>) -> Result<(Pfn, Taken), NoHugeZero> {
         let mut own = None;
-        let got = self.get_or_place(self.zones[cell].huge_zero(), alloc, &mut own);
+        let got = self.get_or_place(self.cell(zone), alloc, &mut own);
         if let Some(unneeded) = own
             && !mutant!("zero.losers-page-lost")
         {
-            self.free_huge_zero(unneeded);
+            self.free(unneeded);
         }
         got
     }
 
-    /// As [`get_huge_zero`](Self::get_huge_zero); in `own` a page is left that is not needed. Goes round
-    /// again only where another CPU has placed a page, or has taken one away, meanwhile.
+    /// As [`get`](Self::get); in `own` a page is left that is not needed. Goes round again only where another
+    /// CPU has placed a page, or has taken one away, meanwhile.
     fn get_or_place(
-        &self,
+        self,
         cell: &HugeZeroCell<M::Cpu>,
         alloc: Option<Priority>,
         own: &mut Option<Pfn>,
@@ -144,7 +168,7 @@ impl<M: Machine> Memory<'_, M> {
             }
             let priority = alloc.filter(|_| !cell.word().is_full()).ok_or(NoHugeZero)?;
             if own.is_none() {
-                *own = self.alloc_huge_zero(priority);
+                *own = self.alloc(priority);
             }
             // Where there is no memory, another CPU may have got the last block for the same.
             let Some(pfn) = *own else { return cell.try_get().map(shared).ok_or(NoHugeZero) };
@@ -156,46 +180,62 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// A block of zeros whose record says that it is a zero page, and that the caller alone knows.
-    fn alloc_huge_zero(&self, priority: Priority) -> Option<Pfn> {
-        let pfn = self.alloc(Order::HUGE, AllocRequest::ZEROED.with_priority(priority))?.into_pfn();
-        let is_marked = self.meta_of(pfn).put_to_use(Kind::Zero);
+    fn alloc(self, priority: Priority) -> Option<Pfn> {
+        let request = AllocRequest::ZEROED.with_priority(priority);
+        let pfn = self.memory.alloc(Order::HUGE, request)?.into_pfn();
+        let is_marked = self.memory.meta_of(pfn).put_to_use(Kind::Zero);
         debug_assert!(is_marked, "{pfn:?} was just allocated");
         Some(pfn)
     }
 
-    /// Puts a reference to the page of a cell. The last one of a dying page frees it.
-    fn put_huge_zero(&self, cell: usize) {
+    /// Puts a reference to the page of a zone. The last one of a dying page frees it.
+    fn put(self, zone: usize) {
         if mutant!("zero.reference-kept") {
             return;
         }
-        if let Some(pfn) = self.zones[cell].huge_zero().put() {
-            self.free_huge_zero(pfn);
+        if let Some(pfn) = self.cell(zone).put() {
+            self.free(pfn);
         }
     }
 
     /// Frees a page that only the caller knows, as zero as it was allocated. Returns its frames.
-    fn free_huge_zero(&self, pfn: Pfn) -> u64 {
+    fn free(self, pfn: Pfn) -> u64 {
         self.debug_assert_zero(pfn);
-        if self.meta_of(pfn).relinquish() {
-            self.free_block(pfn, Order::HUGE, Init::Zeroed);
+        if self.memory.meta_of(pfn).relinquish() {
+            self.memory.free_block(pfn, Order::HUGE, Init::Zeroed);
         } else {
-            self.refuse(pfn);
+            self.memory.refuse(pfn);
         }
         Order::HUGE.frames()
     }
 
     /// Debug check: a huge zero page contains only zeros.
-    fn debug_assert_zero(&self, pfn: Pfn) {
+    fn debug_assert_zero(self, pfn: Pfn) {
         if cfg!(all(debug_assertions, not(loom))) && self.is_huge_zero(pfn) {
             let mut bytes = [0; 256];
             for at in (0..Order::HUGE.bytes()).step_by(bytes.len()) {
                 let from = PhysAddr(pfn.addr().0 + at as u64);
                 // SAFETY: the bytes lie in one frame of a block whose record was just read: it is a huge zero
                 // page, where no code has a Rust object.
-                unsafe { self.machine.copy_out(from, &mut bytes) };
+                unsafe { self.memory.machine.copy_out(from, &mut bytes) };
                 assert!(bytes == [0; 256], "the huge zero page was written to");
             }
         }
+    }
+}
+
+impl<M: Machine> Clone for ZeroPages<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for ZeroPages<'_, M> {}
+
+impl<M: Machine> fmt::Debug for ZeroPages<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (huge, tables) = (self.huge_frames(), self.table_frames());
+        write!(f, "{huge} frames of huge zero pages, {tables} of their tables, {:?}", self.options())
     }
 }
 

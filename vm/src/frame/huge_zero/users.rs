@@ -1,6 +1,5 @@
 //! What one space has of the huge zero pages: at most one reference to each.
 
-use super::HugeZeroCell;
 use crate::frame::{Memory, Priority};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
@@ -38,8 +37,8 @@ impl<C: Cpu> HugeZeroUse<C> {
     /// the cell's, which changes when spaces begin and end to use it.
     #[inline(always)]
     pub fn page<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>) -> Option<Pfn> {
-        let at = memory.local_huge_zero();
-        if self.has(at) { cell(memory, at).word().page() } else { None }
+        let (zero, at) = (memory.zero_pages(), memory.zero_pages().local());
+        if self.has(at) { zero.cell(at).word().page() } else { None }
     }
 
     /// Takes a reference to the page to map on this CPU, unless there is one. Where there is no page, one is
@@ -55,8 +54,8 @@ impl<C: Cpu> HugeZeroUse<C> {
         if let Some(pfn) = self.page(memory) {
             return Ok((pfn, Taken::Shared));
         }
-        let at = memory.local_huge_zero();
-        let got = memory.get_huge_zero(at, alloc)?;
+        let at = memory.zero_pages().local();
+        let got = memory.zero_pages().get(at, alloc)?;
         self.note(memory, at);
         Ok(got)
     }
@@ -67,10 +66,11 @@ impl<C: Cpu> HugeZeroUse<C> {
     /// # Errors
     /// Too many spaces use it.
     pub fn take_page<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>, pfn: Pfn) -> Result<(), NoHugeZero> {
-        let is_it = |&at: &usize| cell(memory, at).word().page() == Some(pfn);
+        let zero = memory.zero_pages();
+        let is_it = |&at: &usize| zero.cell(at).word().page() == Some(pfn);
         let at = (0..memory.zones.len()).find(is_it).ok_or(NoHugeZero)?;
         if !self.has(at) {
-            cell(memory, at).try_get().ok_or(NoHugeZero)?;
+            zero.cell(at).try_get().ok_or(NoHugeZero)?;
             self.note(memory, at);
         }
         Ok(())
@@ -78,14 +78,14 @@ impl<C: Cpu> HugeZeroUse<C> {
 
     /// Whether there is a reference to the page that begins at `pfn`.
     pub fn holds<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>, pfn: Pfn) -> bool {
-        let is_it = |at| self.has(at) && cell(memory, at).word().page() == Some(pfn);
+        let is_it = |at| self.has(at) && memory.zero_pages().cell(at).word().page() == Some(pfn);
         (0..memory.zones.len()).any(is_it)
     }
 
     /// Puts all references. No entry maps the pages any more, and no TLB holds a translation.
     pub fn put_all<M: Machine<Cpu = C>>(&mut self, memory: &Memory<'_, M>) {
         let taken = core::mem::take(self.taken.get_mut());
-        (0..memory.zones.len()).filter(|at| taken >> at & 1 == 1).for_each(|at| memory.put_huge_zero(at));
+        (0..memory.zones.len()).filter(|at| taken >> at & 1 == 1).for_each(|at| memory.zero_pages().put(at));
     }
 
     fn has(&self, at: usize) -> bool {
@@ -97,13 +97,9 @@ impl<C: Cpu> HugeZeroUse<C> {
     fn note<M: Machine<Cpu = C>>(&self, memory: &Memory<'_, M>, at: usize) {
         let before = self.taken.fetch_or(1 << at, AcqRel);
         if before >> at & 1 == 1 && !mutant!("zero.second-reference-kept") {
-            memory.put_huge_zero(at);
+            memory.zero_pages().put(at);
         }
     }
-}
-
-fn cell<'a, M: Machine>(memory: &'a Memory<'_, M>, at: usize) -> &'a HugeZeroCell<M::Cpu> {
-    memory.zones[at].huge_zero()
 }
 
 impl<C: Cpu> fmt::Debug for HugeZeroUse<C> {

@@ -12,7 +12,7 @@
 
 use super::{FrameRef, Mapped, TableFrame, UserFrame};
 use crate::frame::record::FrameState;
-use crate::frame::{Birth, Init, Kind, Memory};
+use crate::frame::{AnonKey, Init, Kind, Memory};
 use crate::machine::Machine;
 use crate::units::{Level, NodeId, Order, PageSize, Pfn, PfnRange};
 use core::fmt;
@@ -87,10 +87,10 @@ impl Contents for Zeroed {
     const INIT: Init = Init::Zeroed;
 }
 
-/// A block of 2^order frames that its holder owns alone, put to no use yet. Dropping it frees the block.
+/// A folio of 2^order frames that its holder owns alone, put to no use yet. Dropping it frees the folio.
 /// (Linux: a folio with one reference, straight from the allocator.)
 pub struct Folio<'m, M: Machine, S: FolioSize = Order, I: Contents = Dirty> {
-    /// Invariant: the block at `pfn` was allocated from `memory` with this size, its record says `Taken`, and
+    /// Invariant: the folio at `pfn` was allocated from `memory` with this size, its record says `Taken`, and
     /// only this value owns it; where `I` is [`Zeroed`], it was zero then and was not written since.
     memory: &'m Memory<'m, M>,
     pfn: Pfn,
@@ -102,11 +102,11 @@ pub struct Folio<'m, M: Machine, S: FolioSize = Order, I: Contents = Dirty> {
 pub type Frame<'m, M> = Folio<'m, M, Base, Dirty>;
 /// One frame, all of whose bytes are zero.
 pub type ZeroedFrame<'m, M> = Folio<'m, M, Base, Zeroed>;
-/// A block, all of whose bytes are zero.
+/// A folio, all of whose bytes are zero.
 pub type ZeroedFolio<'m, M> = Folio<'m, M, Order, Zeroed>;
 
 impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
-    /// The block, which was just allocated from `memory` with these contents.
+    /// The folio, which was just allocated from `memory` with these contents.
     #[inline(always)]
     pub(in crate::frame) fn new(memory: &'m Memory<'m, M>, pfn: Pfn, size: S) -> Self {
         Self { memory, pfn, size, _contents: PhantomData }
@@ -136,24 +136,24 @@ impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
         self.memory.node_of(self.pfn)
     }
 
-    /// Gives the block up: its parts.
+    /// Gives the folio up: its parts.
     #[inline(always)]
     pub(super) fn into_parts(self) -> (&'m Memory<'m, M>, Pfn, S) {
         let folio = ManuallyDrop::new(self);
         (folio.memory, folio.pfn, folio.size)
     }
 
-    /// The block as exclusive user memory, for one entry of a space that is going to map all of it: that of
-    /// the pages from the one of its birth on.
+    /// The folio as exclusive user memory, for one entry of a space that is going to map all of it: that of
+    /// the pages from the one of `key` on.
     #[inline(always)]
-    pub(crate) fn into_mapped_at(self, birth: Birth) -> Mapped<'m, M, S> {
+    pub(crate) fn into_mapped_at(self, key: AnonKey) -> Mapped<'m, M, S> {
         let (memory, pfn, size) = self.into_parts();
-        Mapped::first(memory, (pfn, size), Some(birth))
+        Mapped::first(memory, (pfn, size), Some(key))
     }
 }
 
 impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
-    /// The block as memory of a file, whose bytes are those of the file or zero.
+    /// The folio as memory of an object, whose bytes are those of the object or zero.
     pub(super) fn put_to_file(self, owner: (u64, u64)) -> FrameRef<'m, M> {
         let (memory, pfn, size) = self.into_parts();
         let meta = memory.meta_of(pfn);
@@ -162,22 +162,22 @@ impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
         if !S::IS_BASE && size.order() != Order::BASE {
             meta.begin_as_objects();
         }
-        let is_put = meta.put_to_use(Kind::File);
-        debug_assert!(is_put, "a block that was allocated has no use yet");
+        let is_put = meta.put_to_use(Kind::Object);
+        debug_assert!(is_put, "a folio that was allocated has no use yet");
         FrameRef::new(memory, pfn)
     }
 }
 
 impl<'m, M: Machine, S: FolioSize> Folio<'m, M, S, Zeroed> {
-    /// The block as exclusive user memory, for one entry that is going to map it, of tables that are no
+    /// The folio as exclusive user memory, for one entry that is going to map it, of tables that are no
     /// space's: no reverse map leads there.
     pub fn into_mapped(self) -> Mapped<'m, M, S> {
         let (memory, pfn, size) = self.into_parts();
         Mapped::first(memory, (pfn, size), None)
     }
 
-    /// The block as memory of a file, with one reference. `owner` are the object and the page in it that its
-    /// record names.
+    /// The folio as memory of an object, with one reference. `owner` are the object and the page in it that
+    /// its record names.
     pub fn into_file(self, owner: (u64, u64)) -> FrameRef<'m, M> {
         self.put_to_file(owner)
     }
@@ -193,7 +193,7 @@ impl<'m, M: Machine> ZeroedFrame<'m, M> {
 }
 
 impl<'m, M: Machine, S: FolioSize> Folio<'m, M, S, Dirty> {
-    /// The block as user memory, with one reference.
+    /// The folio as user memory, with one reference.
     pub fn into_user(self) -> FrameRef<'m, M> {
         let (memory, pfn, _) = self.into_parts();
         memory.meta_of(pfn).put_to_use(Kind::User);
@@ -211,7 +211,7 @@ impl<'m, M: Machine, S: FolioSize> Folio<'m, M, S, Dirty> {
 }
 
 impl<'m, M: Machine, S: FolioSize> Folio<'m, M, S> {
-    /// Gives up ownership as a value. The block stays allocated until [`from_pfn`](Self::from_pfn) takes it
+    /// Gives up ownership as a value. The folio stays allocated until [`from_pfn`](Self::from_pfn) takes it
     /// back.
     pub fn into_pfn(self) -> Pfn {
         self.into_parts().1
@@ -231,7 +231,7 @@ impl<'m, M: Machine, S: FolioSize> Folio<'m, M, S> {
 }
 
 impl<M: Machine> Folio<'_, M> {
-    /// Frees the block as one whose bytes are all zero, which the caller knows.
+    /// Frees the folio as one whose bytes are all zero, which the caller knows.
     #[cfg(all(test, not(loom)))]
     pub(in crate::frame) fn free_as_zeroed(self) {
         let (memory, pfn, order) = self.into_parts();
@@ -265,7 +265,7 @@ impl<M: Machine, S: FolioSize, I: Contents> Drop for Folio<'_, M, S, I> {
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Panics unless the record says that a block of this order was allocated and is put to no use: the check
+    /// Panics unless the record says that a folio of this order was allocated and is put to no use: the check
     /// at the doors through which ownership comes back as a number.
     #[track_caller]
     pub(super) fn assert_taken(&self, pfn: Pfn, order: Order) {

@@ -26,14 +26,14 @@
 //! none. The order of the two read-modify-writes of the mapcount decides.
 
 use super::{Base, MappedFolio, MappedFrame};
-use crate::frame::record::BlockLeaves;
+use crate::frame::record::FolioLeaves;
 use crate::frame::{FrameState, Kind, MAX_PHYS_BITS, Memory};
 use crate::machine::Machine;
 use crate::units::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-/// A counted reference to user memory or memory of a file. Dropping it lowers the refcount; the last
+/// A counted reference to user memory or memory of an object. Dropping it lowers the refcount; the last
 /// reference frees the frame. (Linux: `get_page`, `put_page`.)
 pub struct FrameRef<'m, M: Machine> {
     /// Invariant: the frame is user memory of `memory`, and one of its references is this value's.
@@ -44,13 +44,13 @@ pub struct FrameRef<'m, M: Machine> {
 /// A reference whose frame is pinned: a fork that comes later does not share it. Dropping it unpins and
 /// lowers the refcount. (Linux: `FOLL_PIN`.)
 pub struct PinnedFrame<'m, M: Machine> {
-    /// Invariant: the frame is one of a block of user memory of `memory`, of this order; one of the pins of
-    /// the block is this value's.
+    /// Invariant: the frame is one of a folio of user memory of `memory`, of this order; one of the pins of
+    /// the folio is this value's.
     memory: &'m Memory<'m, M>,
     frame: PinnedPart,
 }
 
-/// A frame of a block, and the order of the block above it: one word.
+/// A frame of a folio, and the order of the folio above it: one word.
 #[derive(Clone, Copy)]
 struct PinnedPart(u64);
 
@@ -70,7 +70,7 @@ impl PinnedPart {
         Pfn(self.0 & ((1 << ORDER_SHIFT) - 1))
     }
 
-    /// The first frame of its block, which has the counts.
+    /// The first frame of its folio, which has the counts.
     #[inline(always)]
     const fn head(self) -> Pfn {
         Pfn(self.pfn().0 & (u64::MAX << (self.0 >> ORDER_SHIFT)))
@@ -118,8 +118,8 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         self.memory
     }
 
-    /// log2 of the number of frames of the block that it is the first of: 0 but for a huge page's. Stays as
-    /// it is until the block is split; those of the reserved pool are never split.
+    /// log2 of the number of frames of the folio that it is the first of: 0 but for a huge page's. Stays as
+    /// it is until the folio is split; those of the hugetlb pool are never split.
     pub(crate) fn order(&self) -> Order {
         self.memory.meta_of(self.pfn).state().order()
     }
@@ -127,16 +127,16 @@ impl<'m, M: Machine> FrameRef<'m, M> {
     /// As [`map`](Self::map), of a folio of an object, which one huge entry is going to map.
     pub(crate) fn map_folio(self) -> Result<MappedFolio<'m, M>, Self> {
         let (memory, pfn, order, meta) = (self.memory, self.pfn, self.order(), self.memory.meta_of(self.pfn));
-        if meta.state().kind() != Kind::File || order == Order::BASE {
+        if meta.state().kind() != Kind::Object || order == Order::BASE {
             return Err(self);
         }
-        match meta.add_block_leaf() {
-            Ok(BlockLeaves::FirstOfBlock) => {
+        match meta.add_folio_leaf() {
+            Ok(FolioLeaves::FirstOfFolio) => {
                 // This reference is that of all leaves from now on.
                 let _joint = self.into_pfn();
             }
-            Ok(BlockLeaves::Block) => drop(self),
-            Ok(BlockLeaves::Frames) | Err(_) => return Err(self),
+            Ok(FolioLeaves::Folio) => drop(self),
+            Ok(FolioLeaves::Frames) | Err(_) => return Err(self),
         }
         Ok(MappedFolio::of_counted(memory, pfn, order))
     }
@@ -175,15 +175,15 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         Ok(PinnedFrame { memory: frame.memory, frame: PinnedPart::new(frame.pfn, Order::BASE) })
     }
 
-    /// As [`pin`](Self::pin), of a frame of the block of the reserved pool whose first frame this is: the one
-    /// `part` after it, in terms of the block.
+    /// As [`pin`](Self::pin), of a frame of the folio of the hugetlb pool whose first frame this is: the one
+    /// `part` after it, in terms of the folio.
     ///
     /// # Panics
-    /// Where the block has no such frame.
+    /// Where the folio has no such frame.
     pub(crate) fn pin_part(self, part: u64) -> Result<PinnedFrame<'m, M>, Self> {
         let state = self.memory.meta_of(self.pfn).state();
-        // With the reference the block stays as it is: those of the pool are never split.
-        assert!(state.is_pooled() && part < state.order().frames(), "{state:?} has no part {part}");
+        // With the reference the folio stays as it is: those of the pool are never split.
+        assert!(state.is_hugetlb() && part < state.order().frames(), "{state:?} has no part {part}");
         let mut pinned = self.pin()?;
         pinned.frame = PinnedPart::new(pinned.frame.pfn().add(part), state.order());
         Ok(pinned)
@@ -246,7 +246,7 @@ impl<M: Machine> PinnedFrame<'_, M> {
     /// Where they do not lie in the frame.
     pub(crate) fn write(&self, offset: usize, from: &[u8]) {
         let to = byte_of(self.frame.pfn(), offset, from.len());
-        // SAFETY: as in `FrameRef::read`: the frame is one of a block of user memory, which the reference
+        // SAFETY: as in `FrameRef::read`: the frame is one of a folio of user memory, which the reference
         // keeps.
         unsafe { self.memory.machine().copy_in(from, to) };
     }
@@ -261,8 +261,8 @@ pub(super) fn byte_of(pfn: Pfn, offset: usize, len: usize) -> PhysAddr {
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Takes a reference to user memory or memory of a file. `None` where the frame is not that (any more),
-    /// or its refcount would overflow.
+    /// Takes a reference to user memory or memory of an object. `None` where the frame is not that (any
+    /// more), or its refcount would overflow.
     pub fn try_get(&self, pfn: Pfn) -> Option<FrameRef<'_, M>> {
         self.meta(pfn)?.try_get().then(|| FrameRef::new(self, pfn))
     }
@@ -284,17 +284,17 @@ impl<M: Machine> Memory<'_, M> {
         is_pinned.then(|| PinnedFrame { memory: self, frame: PinnedPart::new(pfn, Order::BASE) })
     }
 
-    /// As [`try_pin`](Self::try_pin), of the frame `part` of the block of the reserved pool that begins at
-    /// `head`. `None` also where there is no such block (any more).
+    /// As [`try_pin`](Self::try_pin), of the frame `part` of the folio of the hugetlb pool that begins at
+    /// `head`. `None` also where there is no such folio (any more).
     pub(crate) fn try_pin_part(&self, head: Pfn, part: u64, writable: bool) -> Option<PinnedFrame<'_, M>> {
         if !has_part(self.meta(head)?.state(), part) {
             return None;
         }
-        self.pin_part_if_pooled(head, part, writable)
+        self.pin_part_if_hugetlb(head, part, writable)
     }
 
-    /// As [`try_pin_part`](Self::try_pin_part), of a frame that was the head of such a block a moment ago.
-    pub(in crate::frame) fn pin_part_if_pooled(
+    /// As [`try_pin_part`](Self::try_pin_part), of a frame that was the head of such a folio a moment ago.
+    pub(in crate::frame) fn pin_part_if_hugetlb(
         &self,
         head: Pfn,
         part: u64,
@@ -321,9 +321,9 @@ impl<M: Machine> Memory<'_, M> {
     }
 }
 
-/// Whether the frame leads a block of the reserved pool that has a frame of that number.
+/// Whether the frame leads a folio of the hugetlb pool that has a frame of that number.
 fn has_part(state: FrameState, part: u64) -> bool {
-    state.is_pooled() && part < state.order().frames()
+    state.is_hugetlb() && part < state.order().frames()
 }
 
 impl<M: Machine> Drop for FrameRef<'_, M> {

@@ -1,10 +1,10 @@
 //! What one leaf holds of the folio that it maps: one of its mappings.
 
 use super::folio::{Base, FolioSize, Zeroed};
-use super::parts::{ExclusiveBlock, FolioParts};
+use super::parts::{ExclusiveFolio, FolioParts};
 use super::{Folio, UserFrame};
-use crate::frame::record::BlockLeaves;
-use crate::frame::{Birth, FrameState, Memory, NotMappedAgain};
+use crate::frame::record::FolioLeaves;
+use crate::frame::{AnonKey, FrameState, Memory, NotMappedAgain};
 use crate::machine::Machine;
 use crate::units::{Order, Pfn};
 use core::fmt;
@@ -15,7 +15,7 @@ use core::mem::ManuallyDrop;
 /// reference of all.
 pub struct Mapped<'m, M: Machine, S: FolioSize = Base> {
     /// Invariant: the frames from `pfn` on, as many as this size has, are memory of `memory` in use. One
-    /// frame: one of its mapcount is this value's. More: they are a block whose record counts this value as
+    /// frame: one of its mapcount is this value's. More: they are a folio whose record counts this value as
     /// one of its leaves; or they were one, and the record of each counts this value as one of its entries.
     memory: &'m Memory<'m, M>,
     pfn: Pfn,
@@ -24,22 +24,22 @@ pub struct Mapped<'m, M: Machine, S: FolioSize = Base> {
 
 /// Of one frame.
 pub type MappedFrame<'m, M> = Mapped<'m, M, Base>;
-/// Of a block.
+/// Of a folio.
 pub type MappedFolio<'m, M> = Mapped<'m, M, Order>;
 
 impl<'m, M: Machine, S: FolioSize> Mapped<'m, M, S> {
-    /// The first mapping of a block that the caller owned, and gives up.
+    /// The first mapping of a folio that the caller owned, and gives up.
     #[inline(always)]
     pub(in crate::frame) fn first(
         memory: &'m Memory<'m, M>,
         (pfn, size): (Pfn, S),
-        birth: Option<Birth>,
+        key: Option<AnonKey>,
     ) -> Self {
         let meta = memory.meta_of(pfn);
         if S::IS_BASE {
-            meta.become_mapped_user(birth);
+            meta.become_mapped_user(key);
         } else {
-            meta.become_mapped_block(birth);
+            meta.become_mapped_folio(key);
         }
         Self { memory, pfn, size }
     }
@@ -88,30 +88,30 @@ impl<'m, M: Machine, S: FolioSize> Mapped<'m, M, S> {
         Self { memory, pfn, size }
     }
 
-    /// Splits the block into frames, unless it was split, and gives what this value holds of each. No CPU
+    /// Splits the folio into frames, unless it was split, and gives what this value holds of each. No CPU
     /// translates through the entry any more that it was of.
     pub(crate) fn split(self) -> FolioParts<'m, M> {
         let folio = ManuallyDrop::new(self);
         let (memory, first, order) = (folio.memory, folio.pfn, folio.size.order());
         let meta = memory.meta_of(first);
-        let (exclusive, has_split_block) = if meta.state().is_exclusive() {
+        let (exclusive, has_split_folio) = if meta.state().is_exclusive() {
             let state = meta.split_first();
             let state = if mutant!("split.lazyfree-lost") { FrameState::USER_FRAME } else { state };
-            (Some(ExclusiveBlock { state, birth: meta.birth() }), true)
+            (Some(ExclusiveFolio { state, key: meta.anon_key() }), true)
         } else {
             (None, memory.split_shared(first, order))
         };
-        FolioParts::new(memory, first, order, exclusive, has_split_block)
+        FolioParts::new(memory, first, order, exclusive, has_split_folio)
     }
 }
 
 impl<'m, M: Machine> Folio<'m, M, Order, Zeroed> {
-    /// The frames of the block as exclusive user memory, for as many entries of a space that are going to map
-    /// one each: those of the pages from the one of the birth on.
-    pub(crate) fn into_parts_at(self, birth: Birth) -> FolioParts<'m, M> {
+    /// The frames of the folio as exclusive user memory, for as many entries of a space that are going to map
+    /// one each: those of the pages from the one of `key` on.
+    pub(crate) fn into_parts_at(self, key: AnonKey) -> FolioParts<'m, M> {
         let (memory, first, order) = self.into_parts();
-        memory.meta_of(first).become_first_part(birth);
-        let exclusive = Some(ExclusiveBlock { state: FrameState::USER_FRAME, birth: Some(birth) });
+        memory.meta_of(first).become_first_part(key);
+        let exclusive = Some(ExclusiveFolio { state: FrameState::USER_FRAME, key: Some(key) });
         FolioParts::new(memory, first, order, exclusive, false)
     }
 }
@@ -136,9 +136,9 @@ impl<M: Machine> Memory<'_, M> {
             // shares.
             self.meta_of(pfn).map_again()?;
         } else {
-            match self.meta_of(pfn).map_block_again()? {
-                BlockLeaves::FirstOfBlock | BlockLeaves::Block => {}
-                BlockLeaves::Frames => self.map_each_again(pfn, size.order())?,
+            match self.meta_of(pfn).map_folio_again()? {
+                FolioLeaves::FirstOfFolio | FolioLeaves::Folio => {}
+                FolioLeaves::Frames => self.map_each_again(pfn, size.order())?,
             }
         }
         Ok(Mapped { memory: self, pfn, size })

@@ -3,10 +3,10 @@
 //! | file | holds |
 //! |---|---|
 //! | `single` | [`Frame`], [`ZeroedFrame`]: one frame, put to no use yet |
-//! | `folio` | [`Folio`]: a block of frames |
-//! | `mapped_folio` | [`ZeroedFolio`], [`MappedFolio`]: a block for a huge entry, and what the entry holds |
-//! | `object_folio` | [`FolioFrames`]: a block that is memory of an object, and its split |
-//! | `partial_folio` | [`PartialFolio`]: a block that is being filled |
+//! | `folio` | [`Folio`]: a run of frames |
+//! | `mapped_folio` | [`ZeroedFolio`], [`MappedFolio`]: a folio for a huge entry, and what the entry holds |
+//! | `object_folio` | [`FolioFrames`]: a folio that is memory of an object, and its split |
+//! | `partial_folio` | [`PartialFolio`]: a folio that is being filled |
 //! | `page_fill` | [`PageFill`]: a frame that an embedder fills with a page of an object |
 //! | `frame_ref` | [`FrameRef`], [`MappedFrame`], [`PinnedFrame`]: counted references to user memory |
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |

@@ -1,4 +1,4 @@
-//! A block of frames that is memory of an object, and its split.
+//! A folio that is memory of an object, and its split.
 //!
 //! ```text
 //!   ZeroedFolio ── into_file ──► FrameRef ── put_frame ──► a slot of a page index
@@ -10,9 +10,9 @@
 //!                                                                                        MappedFolio
 //! ```
 //!
-//! As long as huge leaves alone map the block, its first record speaks for all of its frames. What needs a
-//! frame of it, a base entry or a pin, has the slot split the block first: each frame gets a record, with
-//! a reference of the slot and as many entries as the block had leaves. The frames stay where they are,
+//! As long as huge leaves alone map the folio, its first record speaks for all of its frames. What needs a
+//! frame of it, a base entry or a pin, has the slot split the folio first: each frame gets a record, with
+//! a reference of the slot and as many entries as the folio had leaves. The frames stay where they are,
 //! and huge leaves that map them stay too (docs/design/shared-huge-pages.md).
 
 use super::MappedFolio;
@@ -23,11 +23,11 @@ use crate::units::{Order, Pfn};
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-/// One reference of each frame of a block that was split, or is being split by another thread. Dropping it
+/// One reference of each frame of a folio that was split, or is being split by another thread. Dropping it
 /// puts them.
 pub(crate) struct FolioFrames<'m, M: Machine> {
     /// Invariant: one reference of each of as many frames as this order has, from `first` on, of `memory`, is
-    /// this value's. Or the block of this order at `first` was an object's, and its split has begun, or is
+    /// this value's. Or the folio of this order at `first` was an object's, and its split has begun, or is
     /// about to: then that is so from its end on.
     memory: &'m Memory<'m, M>,
     first: Pfn,
@@ -35,7 +35,7 @@ pub(crate) struct FolioFrames<'m, M: Machine> {
 }
 
 impl<M: Machine> FrameRef<'_, M> {
-    /// Whether this is a block of an object that may be split into frames.
+    /// Whether this is a folio of an object that may be split into frames.
     pub(super) fn is_splittable(&self) -> bool {
         self.memory().meta_of(self.pfn()).state().is_splittable_of_object()
     }
@@ -76,14 +76,14 @@ impl<'m, M: Machine> FolioFrames<'m, M> {
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// A reference of each frame of a block of this order that begins at `first`, is an object's, and was
+    /// A reference of each frame of a folio of this order that begins at `first`, is an object's, and was
     /// split. `None` where not every frame is an object's base page, now or any more, or one has too many
     /// references.
     #[cold]
     pub(crate) fn try_get_split(&self, first: Pfn, order: Order) -> Option<FolioFrames<'_, M>> {
         let is_objects = |frame: &FrameRef<'_, M>| {
             let state = self.meta_of(frame.pfn()).state();
-            state.kind() == Kind::File && state.order() == Order::BASE
+            state.kind() == Kind::Object && state.order() == Order::BASE
         };
         for part in 0..order.frames() {
             let get = || self.try_get(first.add(part)).filter(is_objects).map(FrameRef::into_pfn);
@@ -95,32 +95,32 @@ impl<M: Machine> Memory<'_, M> {
         Some(FolioFrames { memory: self, first, order })
     }
 
-    /// Gives each frame of a block of an object a record of its own, which counts as many entries as the
-    /// block has leaves. The reference of the caller becomes one of each frame.
+    /// Gives each frame of a folio of an object a record of its own, which counts as many entries as the
+    /// folio has leaves. The reference of the caller becomes one of each frame.
     ///
     /// # Safety
-    /// The caller owns a reference to the block, of an object and not of the reserved pool, that begins at
+    /// The caller owns a reference to the folio, of an object and not of the hugetlb pool, that begins at
     /// `first`; no other thread splits it, or has split it.
     #[cold]
-    pub(super) unsafe fn split_object_block(&self, first: Pfn) {
+    pub(super) unsafe fn split_object_folio(&self, first: Pfn) {
         let meta = self.meta_of(first);
-        let (block, (object, page)) = (meta.state(), meta.owner());
-        let Some(leaves) = meta.begin_block_split() else {
+        let (folio, (object, page)) = (meta.state(), meta.owner());
+        let Some(leaves) = meta.begin_folio_split() else {
             debug_assert!(false, "{first:?} was split: {meta:?}");
             return;
         };
         let entries = if mutant!("shared-thp.parts-unmapped") { 0 } else { leaves };
-        for part in 1..block.order().frames() {
+        for part in 1..folio.order().frames() {
             let owner = (object, page + part);
             // Nothing else reads these records: no entry, and no index, has led to them yet, but for walkers
             // that find no user memory there.
-            unmodelled(part, block.order(), || {
-                self.meta_of(first.add(part)).become_part_of_object(block, entries, owner);
+            unmodelled(part, folio.order(), || {
+                self.meta_of(first.add(part)).become_part_of_object(folio, entries, owner);
             });
         }
         // Last: until then the first record speaks for all.
         meta.split_first_of_object();
-        meta.end_block_split(leaves);
+        meta.end_folio_split(leaves);
     }
 }
 

@@ -6,7 +6,7 @@
 //!            ──► a node ──► 512 slots, each empty,         tag: its height
 //!            │              a frame, a folio or a node
 //!            ──► a folio      tag FOLIO | the height of the node in whose place it is, and
-//!                             SPLITTABLE, where it is not the reserved pool's, or SPLIT, once it was split
+//!                             SPLITTABLE, where it is not the hugetlb pool's, or SPLIT, once it was split
 //! ```
 //!
 //! Of a folio that is whole a slot has one reference, of one that was split one of each frame. The
@@ -149,9 +149,9 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
             Some((pfn, tag)) if tag & SPLIT != 0 => SlotContent::SplitFolio(pfn, tag % HEIGHTS),
             Some((pfn, tag)) if tag & FOLIO != 0 => SlotContent::Folio(pfn, tag % HEIGHTS),
             // SAFETY: `put_node` alone writes a word whose tag is a height above 0, for a table of this
-            // memory that it has attached. Only `take_out` detaches it, as the word's owner, and it is freed
-            // a grace period of `rcu` later. The word was loaded in a read section of `rcu` that lasts for
-            // `'r`.
+            // memory that it has attached. Only `TakenSlot::take_out` detaches it, as the word's owner, and
+            // it is freed a grace period of `rcu` later. The word was loaded in a read section of `rcu` that
+            // lasts for `'r`.
             Some((pfn, height)) => SlotContent::Node(unsafe { self.node(pfn, height) }),
         }
     }
@@ -197,11 +197,11 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
         if self.word.compare_exchange(word, split, AcqRel, Relaxed).is_err() {
             return false;
         }
-        // SAFETY: `put_frame` alone writes a word with SPLITTABLE, for a reference to a block of an object,
+        // SAFETY: `put_frame` alone writes a word with SPLITTABLE, for a reference to a folio of an object,
         // which the slot owns then; the exchange took the bit away, so this thread alone splits it. The
         // reference stays until the split has ended: a thread that takes it out of the slot from now on waits
         // for that before it is put (`FolioFrames`).
-        unsafe { self.memory.split_object_block(pfn) };
+        unsafe { self.memory.split_object_folio(pfn) };
         true
     }
 
@@ -233,7 +233,7 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
 
     /// Takes out what the slot holds.
     pub(crate) fn take(self) -> TakenSlot<'m, M> {
-        take_out(self.word, self.memory, self.rcu)
+        TakenSlot::take_out(self.word, self.memory, self.rcu)
     }
 }
 
@@ -250,39 +250,38 @@ impl<'r, 'm: 'r, M: Machine> PageNode<'r, 'm, M> {
     }
 }
 
-/// Takes out what a slot holds: `word` is a root's, or that of a node, of a page index of `memory` and `rcu`.
-fn take_out<'m, M: Machine>(
-    word: &AtomicU64<M::Cpu>,
-    memory: &'m Memory<'m, M>,
-    rcu: UniqueId,
-) -> TakenSlot<'m, M> {
-    // Acquire pairs with the exchanges of `put_frame` and `put_node`.
-    let taken = if mutant!("page-slot.taken-twice") {
-        let taken = word.load(Acquire);
-        word.store(0, Release);
-        taken
-    } else {
-        word.swap(0, AcqRel)
-    };
-    match decode(taken) {
-        None => TakenSlot::Nothing,
-        Some((pfn, tag)) if tag & SPLIT != 0 => {
-            let order = Order((tag % HEIGHTS * Level::ENTRIES.ilog2()) as u8);
-            // SAFETY: `split_folio` alone writes a word with SPLIT, in the place of one that owned a
-            // reference to a block of an object of this order, which it splits; an exchange took it out,
-            // so once.
-            TakenSlot::Frames(unsafe { FolioFrames::new(memory, pfn, order) })
-        }
-        Some((pfn, tag)) if tag == 0 || tag & FOLIO != 0 => {
-            // SAFETY: `put_frame` alone writes a word with such a tag, and gave the reference to it; an
-            // exchange took it out, so once.
-            TakenSlot::Frame(unsafe { FrameRef::from_pfn(memory, pfn) })
-        }
-        Some((pfn, _)) => {
-            // SAFETY: the word was the only one that names the table, and does not any more. Readers that
-            // loaded it before are in sections of `rcu`.
-            let table = unsafe { memory.detach_table(pfn, Init::Dirty, Some(rcu)) };
-            table.map_or(TakenSlot::Nothing, |table| TakenSlot::Node(TakenNode { table, memory, rcu }))
+impl<'m, M: Machine> TakenSlot<'m, M> {
+    /// Takes out what a slot holds: `word` is a root's, or that of a node, of a page index of `memory` and
+    /// `rcu`.
+    fn take_out(word: &AtomicU64<M::Cpu>, memory: &'m Memory<'m, M>, rcu: UniqueId) -> Self {
+        // Acquire pairs with the exchanges of `put_frame` and `put_node`.
+        let taken = if mutant!("page-slot.taken-twice") {
+            let taken = word.load(Acquire);
+            word.store(0, Release);
+            taken
+        } else {
+            word.swap(0, AcqRel)
+        };
+        match decode(taken) {
+            None => Self::Nothing,
+            Some((pfn, tag)) if tag & SPLIT != 0 => {
+                let order = Order((tag % HEIGHTS * Level::ENTRIES.ilog2()) as u8);
+                // SAFETY: `split_folio` alone writes a word with SPLIT, in the place of one that owned a
+                // reference to a folio of an object of this order, which it splits; an exchange took it out,
+                // so once.
+                Self::Frames(unsafe { FolioFrames::new(memory, pfn, order) })
+            }
+            Some((pfn, tag)) if tag == 0 || tag & FOLIO != 0 => {
+                // SAFETY: `put_frame` alone writes a word with such a tag, and gave the reference to it; an
+                // exchange took it out, so once.
+                Self::Frame(unsafe { FrameRef::from_pfn(memory, pfn) })
+            }
+            Some((pfn, _)) => {
+                // SAFETY: the word was the only one that names the table, and does not any more. Readers that
+                // loaded it before are in sections of `rcu`.
+                let table = unsafe { memory.detach_table(pfn, Init::Dirty, Some(rcu)) };
+                table.map_or(Self::Nothing, |table| Self::Node(TakenNode { table, memory, rcu }))
+            }
         }
     }
 }
@@ -292,7 +291,7 @@ impl<'m, M: Machine> TakenNode<'m, M> {
     pub(crate) fn take_each(&self, mut each: impl FnMut(TakenSlot<'m, M>)) {
         // SAFETY: a detached table stays a table until it is retired or freed, which takes this value.
         let words = unsafe { self.memory.words(self.table.pfn()) };
-        (0..Level::ENTRIES).for_each(|slot| each(take_out(words.at(slot), self.memory, self.rcu)));
+        (0..Level::ENTRIES).for_each(|slot| each(TakenSlot::take_out(words.at(slot), self.memory, self.rcu)));
     }
 
     /// Frees the node once no reader can hold it. May wait for readers.

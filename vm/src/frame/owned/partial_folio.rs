@@ -1,4 +1,4 @@
-//! A block that is filled part by part, before it becomes user memory: the copy that a collapse makes.
+//! A folio that is filled part by part, before it becomes user memory: the copy that a collapse makes.
 //!
 //! ```text
 //!   Folio ── new ──► PartialFolio ── copy_part, zero_rest ──► into_mapped_at ──► MappedFolio
@@ -9,12 +9,12 @@
 //! So what the block held before is never seen, whatever fills it. Dropped instead, the block is free again.
 
 use super::{Folio, FrameRef, MappedFolio};
-use crate::frame::{Birth, Memory};
+use crate::frame::{AnonKey, Memory};
 use crate::machine::Machine;
 use crate::units::Order;
 use core::fmt;
 
-/// A block that its holder owns alone, some of whose parts, frames, have been filled.
+/// A folio that its holder owns alone, some of whose parts, frames, have been filled.
 pub(crate) struct PartialFolio<'m, M: Machine> {
     folio: Folio<'m, M>,
     /// Parts that hold a copy.
@@ -25,12 +25,12 @@ pub(crate) struct PartialFolio<'m, M: Machine> {
     wanted: PartSet,
 }
 
-/// Parts of a block.
+/// Parts of a folio.
 #[derive(Clone, Copy, Debug, Default)]
 struct PartSet([u64; PartSet::PARTS / 64]);
 
 impl PartSet {
-    /// Parts of the largest block that is filled in parts.
+    /// Parts of the largest folio that is filled in parts.
     const PARTS: usize = Order::HUGE.frames() as usize;
 
     fn contains(&self, part: usize) -> bool {
@@ -58,17 +58,17 @@ impl PartSet {
 }
 
 impl<'m, M: Machine> PartialFolio<'m, M> {
-    /// The block, with contents that are not known.
+    /// The folio, with contents that are not known.
     ///
     /// # Panics
-    /// Where it is not a block of [`Order::HUGE`].
+    /// Where it is not a folio of [`Order::HUGE`].
     pub fn new(folio: Folio<'m, M>) -> Self {
-        assert!(folio.order() == Order::HUGE, "a block of {:?} to be filled in parts", folio.order());
+        assert!(folio.order() == Order::HUGE, "a folio of {:?} to be filled in parts", folio.order());
         let [copied, known, wanted] = [PartSet::default(); 3];
         Self { folio, copied, known, wanted }
     }
 
-    /// Whether the block is of this memory.
+    /// Whether the folio is of this memory.
     pub fn is_of(&self, memory: &Memory<'_, M>) -> bool {
         memory.is(self.folio.memory())
     }
@@ -84,7 +84,7 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
         self.wanted.remove(part);
         let (memory, to) = (self.folio.memory(), self.folio.pfn().add(part as u64));
         let from = from.user_frame().pfn_in(memory);
-        // SAFETY: the part was just found to be one of the block (`insert` panics otherwise), which this
+        // SAFETY: the part was just found to be one of the folio (`insert` panics otherwise), which this
         // value owns, without a borrow of it; the frame copied from is user memory of the same memory
         // (`pfn_in` panics otherwise) as long as there is the reference, and the library has no Rust object
         // in it.
@@ -122,7 +122,7 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
             {
                 (part..part + parts).for_each(|part| self.known.insert(part));
                 let pfn = self.folio.pfn().add(part as u64);
-                // SAFETY: the parts are some of the block, which has as many (`new`; `insert` panics
+                // SAFETY: the parts are some of the folio, which has as many (`new`; `insert` panics
                 // otherwise), and which this value owns.
                 unsafe { self.folio.memory().machine().zero(pfn, order) };
             }
@@ -144,11 +144,11 @@ impl<'m, M: Machine> PartialFolio<'m, M> {
         Some(Order(parts.trailing_zeros() as u8))
     }
 
-    /// The block as exclusive user memory, for one entry of a space that is going to map all of it: that of
-    /// the pages from the one of its birth on. Parts of which nothing is known are zeroed.
-    pub fn into_mapped_at(mut self, birth: Birth) -> MappedFolio<'m, M> {
+    /// The folio as exclusive user memory, for one entry of a space that is going to map all of it: that of
+    /// the pages from the one of `key` on. Parts of which nothing is known are zeroed.
+    pub fn into_mapped_at(mut self, key: AnonKey) -> MappedFolio<'m, M> {
         self.zero_rest();
-        self.folio.into_mapped_at(birth)
+        self.folio.into_mapped_at(key)
     }
 }
 

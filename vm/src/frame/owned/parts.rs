@@ -1,4 +1,4 @@
-//! A block of user memory that one huge entry maps.
+//! A folio of user memory that one huge entry maps.
 //!
 //! ```text
 //!   ZeroedFolio ── into_mapped ──► MappedFolio ───── install ────► a huge leaf
@@ -9,56 +9,56 @@
 //!                                  FolioParts ──► a MappedFrame for each frame ──► the leaves of a table
 //! ```
 //!
-//! A block whose frames are to be mapped each by an entry of its own becomes its parts at once
+//! A folio whose frames are to be mapped each by an entry of its own becomes its parts at once
 //! (`into_parts_at`).
 //!
-//! A block in use has the record of its first frame, and one reference for all of its entries. It is
+//! A folio in use has the record of its first frame, and one reference for all of its entries. It is
 //! *exclusive*, or several spaces have a huge entry of it, which are counted there. A user of a part
-//! splits the block before; what others have stays a huge entry, of frames that are counted one by one
-//! (docs/design/huge-pages.md). Folios of the reserved pool, and of objects, are counted so too; the former
+//! splits the folio before; what others have stays a huge entry, of frames that are counted one by one
+//! (docs/design/huge-pages.md). Folios of the hugetlb pool, and of objects, are counted so too; the former
 //! are never split, the latter by the slot of their object's index (`object_folio`).
 
 use super::{Base, MappedFrame};
 use crate::frame::record::LeafDropped;
-use crate::frame::{Birth, FrameState, Memory, NotMappedAgain};
+use crate::frame::{AnonKey, FrameState, Memory, NotMappedAgain};
 use crate::machine::Machine;
 use crate::units::{Order, Pfn};
 use core::fmt;
 
-/// The frames of a block that is being split, or was never mapped as one, each as what one entry of a base
+/// The frames of a folio that is being split, or was never mapped as one, each as what one entry of a base
 /// page holds. Those that are not taken are freed when this is dropped.
 pub(crate) struct FolioParts<'m, M: Machine> {
     /// Invariant: of each frame from `next` to `end` one mapping is this value's. Where there is `exclusive`,
-    /// the frames belonged to an exclusive block, and their records say nothing of them yet, but for the
+    /// the frames belonged to an exclusive folio, and their records say nothing of them yet, but for the
     /// first frame's.
     memory: &'m Memory<'m, M>,
     first: Pfn,
     next: Pfn,
     end: Pfn,
-    exclusive: Option<ExclusiveBlock>,
-    /// Whether this split of a leaf has split the block too.
-    has_split_block: bool,
+    exclusive: Option<ExclusiveFolio>,
+    /// Whether this split of a leaf has split the folio too.
+    has_split_folio: bool,
 }
 
-/// What the parts of an exclusive block have of it.
+/// What the parts of an exclusive folio have of it.
 #[derive(Clone, Copy)]
-pub(super) struct ExclusiveBlock {
+pub(super) struct ExclusiveFolio {
     /// The state of its first frame.
     pub state: FrameState,
-    /// Where it was born.
-    pub birth: Option<Birth>,
+    /// Its anon key.
+    pub key: Option<AnonKey>,
 }
 
 impl<'m, M: Machine> FolioParts<'m, M> {
-    /// The frames of a block, of each of which one mapping is the caller's.
+    /// The frames of a folio, of each of which one mapping is the caller's.
     pub(super) fn new(
         memory: &'m Memory<'m, M>,
         first: Pfn,
         order: Order,
-        exclusive: Option<ExclusiveBlock>,
-        has_split_block: bool,
+        exclusive: Option<ExclusiveFolio>,
+        has_split_folio: bool,
     ) -> Self {
-        Self { memory, first, next: first, end: first.add(order.frames()), exclusive, has_split_block }
+        Self { memory, first, next: first, end: first.add(order.frames()), exclusive, has_split_folio }
     }
 
     /// Number of frames that were not taken yet.
@@ -66,14 +66,14 @@ impl<'m, M: Machine> FolioParts<'m, M> {
         self.end.0 - self.next.0
     }
 
-    /// Whether the block was split by this, and not before: by another space that mapped it.
-    pub(crate) fn has_split_block(&self) -> bool {
-        self.has_split_block
+    /// Whether the folio was split by this, and not before: by another space that mapped it.
+    pub(crate) fn has_split_folio(&self) -> bool {
+        self.has_split_folio
     }
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Counts an entry more of each frame of a block that was split and that the caller has a leaf of.
+    /// Counts an entry more of each frame of a folio that was split and that the caller has a leaf of.
     #[cold]
     pub(super) fn map_each_again(&self, first: Pfn, order: Order) -> Result<(), NotMappedAgain> {
         for part in 0..order.frames() {
@@ -90,7 +90,7 @@ impl<M: Machine> Memory<'_, M> {
     /// Takes the mapping of a huge leaf of this order back, after its flush; the last one puts the reference
     /// of all.
     pub(super) fn put_leaf(&self, pfn: Pfn, order: Order) {
-        match self.meta_of(pfn).drop_block_leaf() {
+        match self.meta_of(pfn).drop_folio_leaf() {
             LeafDropped::Last => self.put(pfn),
             LeafDropped::Others => {}
             LeafDropped::Frames => (0..order.frames()).for_each(|part| {
@@ -102,27 +102,27 @@ impl<M: Machine> Memory<'_, M> {
         }
     }
 
-    /// Gives each frame of a shared block a record of its own, which counts as many entries as the block has
+    /// Gives each frame of a shared folio a record of its own, which counts as many entries as the folio has
     /// leaves. `false`, and no change, where that was done. The caller has a leaf of it.
     #[cold]
     pub(super) fn split_shared(&self, first: Pfn, order: Order) -> bool {
         let meta = self.meta_of(first);
-        let Some(leaves) = meta.begin_block_split() else { return false };
-        let (birth, block) = (meta.birth(), meta.state());
+        let Some(leaves) = meta.begin_folio_split() else { return false };
+        let (key, folio) = (meta.anon_key(), meta.state());
         let entries = if mutant!("thp.parts-counted-once") { 1 } else { leaves };
         for part in 1..order.frames() {
-            let birth = birth.map(|birth| Birth { page: birth.page.add(part), ..birth });
-            unmodelled(part, order, || self.meta_of(first.add(part)).become_part(block, entries, birth));
+            let key = key.map(|key| AnonKey { page: key.page.add(part), ..key });
+            unmodelled(part, order, || self.meta_of(first.add(part)).become_part(folio, entries, key));
         }
         // Last: until then the first record speaks for all.
         meta.split_first();
-        meta.end_block_split(leaves);
+        meta.end_folio_split(leaves);
         true
     }
 }
 
 impl<M: Machine> Memory<'_, M> {
-    /// Makes a block of the frames of one that was split, *exclusive*, where a huge leaf alone maps all of
+    /// Makes a folio of the frames of one that was split, *exclusive*, where a huge leaf alone maps all of
     /// them, without a reference to any. The caller holds the lock of the table of that leaf. `false`,
     /// and no change but for *lazyfree*, where that is not so.
     #[cold]
@@ -133,24 +133,24 @@ impl<M: Machine> Memory<'_, M> {
         if !(0..order.frames()).all(is_ours) {
             return false;
         }
-        let block = meta(0).state();
+        let folio = meta(0).state();
         let nr_rejoined =
             parts.clone().take_while(|&part| unmodelled(part, order, || meta(part).rejoin_part()));
         let end = 1 + nr_rejoined.count() as u64;
         if end == parts.end && meta(0).rejoin_first(order) {
             return true;
         }
-        let birth = meta(0).birth();
+        let key = meta(0).anon_key();
         for part in 1..end {
-            let birth = birth.map(|birth| Birth { page: birth.page.add(part), ..birth });
-            unmodelled(part, order, || meta(part).become_part(block, 1, birth));
+            let key = key.map(|key| AnonKey { page: key.page.add(part), ..key });
+            unmodelled(part, order, || meta(part).become_part(folio, 1, key));
         }
         false
     }
 }
 
 /// Calls `step`, which looks at records that others only refer to, or that no other code reads. Models look
-/// at the first and last parts of a block only: there are too many for a step each.
+/// at the first and last parts of a folio only: there are too many for a step each.
 #[inline(always)]
 pub(super) fn unmodelled<R>(part: u64, order: Order, step: impl FnOnce() -> R) -> R {
     #[cfg(loom)]
@@ -170,12 +170,12 @@ impl<'m, M: Machine> Iterator for FolioParts<'m, M> {
             return None;
         }
         self.next = pfn.add(1);
-        if let Some(ExclusiveBlock { state, birth }) = self.exclusive
+        if let Some(ExclusiveFolio { state, key }) = self.exclusive
             && pfn != self.first
         {
             let part = pfn.0 - self.first.0;
-            let birth = birth.map(|block| Birth { page: block.page.add(part), ..block });
-            self.memory.meta_of(pfn).become_part(state, 1, birth);
+            let key = key.map(|folio| AnonKey { page: folio.page.add(part), ..folio });
+            self.memory.meta_of(pfn).become_part(state, 1, key);
         }
         Some(MappedFrame::of_counted(self.memory, pfn, Base))
     }
@@ -189,6 +189,6 @@ impl<M: Machine> Drop for FolioParts<'_, M> {
 
 impl<M: Machine> fmt::Debug for FolioParts<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "frames {:?} to {:?} of a split block", self.next, self.end)
+        write!(f, "frames {:?} to {:?} of a split folio", self.next, self.end)
     }
 }

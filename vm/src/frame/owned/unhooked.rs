@@ -166,6 +166,9 @@ pub(crate) struct GatherBatch {
     nr_shared: usize,
 }
 
+/// Frames that are freed to the CPU's cache at once.
+const FREE_BATCH: usize = 32;
+
 impl GatherBatch {
     /// The most frames that others may map too that a batch keeps itself. Few where tests are to see both
     /// ways.
@@ -255,7 +258,7 @@ impl GatherBatch {
     }
 
     fn free<M: Machine>(&mut self, memory: &Memory<'_, M>, rcu: &Rcu<M::Cpu>) {
-        free_exclusive(memory, self.frames.take());
+        Self::free_exclusive(memory, self.frames.take());
         let shared = self.shared.iter().flatten().take(self.nr_shared);
         shared.for_each(|leaf| leaf.put(memory));
         self.nr_shared = 0;
@@ -267,84 +270,82 @@ impl GatherBatch {
             if init == Init::Zeroed && !mutant!("gather.detached-pending-lost") {
                 // SAFETY: the list holds what `add_table` was given: `Cleared::Table`, which is made of a
                 // `DetachedTable` only. The batch owns it, was flushed, and retires it below.
-                unsafe { put_mappings_of(memory, pfn) };
+                unsafe { Self::put_mappings_of(memory, pfn) };
             }
             memory.retire_table(rcu, pfn, init);
         }
     }
-}
 
-/// Frames that are freed to the CPU's cache at once.
-const FREE_BATCH: usize = 32;
-
-/// Frees a list of exclusive frames, in batches: the one unhooked first ends up warmest, so pages touched
-/// again in order get their frames in order. Each costs one read-modify-write, because a lockless walker
-/// with an old entry may be raising the count.
-pub(super) fn free_exclusive<M: Machine>(memory: &Memory<'_, M>, mut next: Option<Pfn>) {
-    let (mut batch, mut len) = ([0; FREE_BATCH], 0);
-    while let Some(pfn) = next {
-        let meta = memory.meta_of(pfn);
-        next = meta.next();
-        meta.remove_only_mapping();
-        if meta.put_last_to_cache() {
-            batch[len] = cached_word(pfn, Init::Dirty);
-            len += 1;
-        } else {
-            // There is another reference, or the record says more of the frame.
-            memory.put_exclusive(pfn);
-        }
-        if len == FREE_BATCH {
-            memory.free_batch(&batch);
-            len = 0;
-        }
-    }
-    memory.free_batch(&batch[..len]);
-}
-
-/// Clears the slots of a detached table, and puts the frames of those that are pending or, in a table of base
-/// pages, leaves: afterwards the table is zero. It was flushed. (Anonymous memory's leaves say nothing else.)
-///
-/// Each slot is cleared before its frame is put: a lockless walker that has read the entry before takes its
-/// reference before that, or finds the slot changed.
-///
-/// # Safety
-/// The frame is a detached table, which the caller owns and has not retired.
-unsafe fn put_mappings_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
-    let mut used = memory.meta_of(table).used_parts();
-    if used == 0 {
-        return;
-    }
-    // SAFETY: a detached table stays one until it is retired and its readers have left; the caller has not
-    // retired it.
-    let words = unsafe { memory.words(table) };
-    while used != 0 {
-        let part = used.trailing_zeros() as usize;
-        used &= used - 1;
-        for slot in part * SLOTS_PER_PART..(part + 1) * SLOTS_PER_PART {
-            let word = words.at(slot);
-            // Markers are the same at all levels, and only tables of base pages are detached with leaves.
-            // Relaxed: only its owner changes a detached table, and scans, which clear *accessed*.
-            let value = word.load(Relaxed);
-            if value == M::Format::encode(Entry::Absent, Level::Pte) {
-                continue;
+    /// Frees a list of exclusive frames, in batches: the one unhooked first ends up warmest, so pages touched
+    /// again in order get their frames in order. Each costs one read-modify-write, because a lockless walker
+    /// with an old entry may be raising the count.
+    pub(super) fn free_exclusive<M: Machine>(memory: &Memory<'_, M>, mut next: Option<Pfn>) {
+        let (mut batch, mut len) = ([0; FREE_BATCH], 0);
+        while let Some(pfn) = next {
+            let meta = memory.meta_of(pfn);
+            next = meta.next();
+            meta.remove_only_mapping();
+            if meta.put_last_to_cache() {
+                batch[len] = cached_word(pfn, Init::Dirty);
+                len += 1;
+            } else {
+                // There is another reference, or the record says more of the frame.
+                memory.put_exclusive(pfn);
             }
-            word.store(0, Relaxed);
-            if let Some(pfn) = M::Format::pending_free(value, Level::Pte) {
-                memory.put_mapping(pfn);
-            } else if let Entry::Leaf(leaf) = M::Format::decode(value, Level::Pte)
-                && leaf.owned()
-            {
-                memory.put_mapping(leaf.pfn);
+            if len == FREE_BATCH {
+                memory.free_batch(&batch);
+                len = 0;
+            }
+        }
+        memory.free_batch(&batch[..len]);
+    }
+
+    /// Clears the slots of a detached table, and puts the frames of those that are pending or, in a table of
+    /// base pages, leaves: afterwards the table is zero. It was flushed. (Anonymous memory's leaves say
+    /// nothing else.)
+    ///
+    /// Each slot is cleared before its frame is put: a lockless walker that has read the entry before takes
+    /// its reference before that, or finds the slot changed.
+    ///
+    /// # Safety
+    /// The frame is a detached table, which the caller owns and has not retired.
+    unsafe fn put_mappings_of<M: Machine>(memory: &Memory<'_, M>, table: Pfn) {
+        let mut used = memory.meta_of(table).used_parts();
+        if used == 0 {
+            return;
+        }
+        // SAFETY: a detached table stays one until it is retired and its readers have left; the caller has
+        // not retired it.
+        let words = unsafe { memory.words(table) };
+        while used != 0 {
+            let part = used.trailing_zeros() as usize;
+            used &= used - 1;
+            for slot in part * SLOTS_PER_PART..(part + 1) * SLOTS_PER_PART {
+                let word = words.at(slot);
+                // Markers are the same at all levels, and only tables of base pages are detached with leaves.
+                // Relaxed: only its owner changes a detached table, and scans, which clear *accessed*.
+                let value = word.load(Relaxed);
+                if value == M::Format::encode(Entry::Absent, Level::Pte) {
+                    continue;
+                }
+                word.store(0, Relaxed);
+                if let Some(pfn) = M::Format::pending_free(value, Level::Pte) {
+                    memory.put_mapping(pfn);
+                } else if let Entry::Leaf(leaf) = M::Format::decode(value, Level::Pte)
+                    && leaf.owned()
+                {
+                    memory.put_mapping(leaf.pfn);
+                }
             }
         }
     }
 }
 
-/// Notes in the record of a file's frame that an entry which is gone was written through. Anonymous memory
+/// Notes in the record of an object's frame that an entry which is gone was written through. Anonymous memory
 /// has no other copy, so there is nothing to note: MADV_FREE marks exclusive frames, which have one entry.
 #[inline(always)]
 pub(crate) fn note_dirty<C: Cpu>(meta: &FrameMeta<C>, dirty: bool) {
-    if dirty && meta.state().kind() == Kind::File {
+    if dirty && meta.state().kind() == Kind::Object {
         meta.note_dirty();
     }
 }

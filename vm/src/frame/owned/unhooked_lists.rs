@@ -11,7 +11,7 @@
 //! that frees takes a whole list.
 
 use super::Flushed;
-use super::unhooked::{GatherBatch, free_exclusive};
+use super::unhooked::GatherBatch;
 use crate::frame::Memory;
 use crate::machine::Machine;
 use crate::sync::{SpinLock, lockdep};
@@ -70,7 +70,7 @@ impl UnhookedLists {
         let lists: SpinLock<Self, M::Cpu, { lockdep::GATHER.0 }> = SpinLock::new(self);
         let free_next = || {
             let leader = lists.lock().pop(memory);
-            free_exclusive(memory, leader);
+            GatherBatch::free_exclusive(memory, leader);
             leader.is_some()
         };
         if let Some(workers) = workers {

@@ -14,12 +14,12 @@ pub enum Kind {
     Taken = 3,
     /// A table page.
     Table = 4,
-    /// Divided into objects by a pool.
+    /// Divided into objects by a slab pool.
     Slab = 5,
     /// Anonymous user memory.
     User = 6,
-    /// User memory of a file.
-    File = 7,
+    /// Memory of an object, whether its mappings are shared or private.
+    Object = 7,
     /// A zero page. Its refcount and mapcount are ignored.
     Zero = 8,
 }
@@ -33,7 +33,7 @@ impl Kind {
             4 => Kind::Table,
             5 => Kind::Slab,
             6 => Kind::User,
-            7 => Kind::File,
+            7 => Kind::Object,
             8 => Kind::Zero,
             _ => Kind::Reserved,
         }
@@ -41,6 +41,6 @@ impl Kind {
 
     /// Whether several holders may have references, so that the word changes by read-modify-writes.
     pub const fn is_counted(self) -> bool {
-        matches!(self, Kind::User | Kind::File)
+        matches!(self, Kind::User | Kind::Object)
     }
 }

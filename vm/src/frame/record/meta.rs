@@ -5,30 +5,30 @@
 //! | bytes | field | by kind |
 //! |---|---|---|
 //! | 0..8 | state | [`FrameState`]: kind, order, flags, references, pins |
-//! | 8..12 | mapcount | `User`, `File`: entries that map the frame; of a block see `shared_block` |
+//! | 8..12 | mapcount | `User`, `Object`: entries that map the frame; of a folio see `shared_folio` |
 //! | | | `Table`: which parts may be in use |
 //! | | | `Slab`: allocated objects |
 //! | 12..16 | word | `Table`: the lock of its entries |
 //! | | | `Slab`: its free objects |
 //! | 16..24 | first link | `Free`, `Slab`: the frame before it in the list, plus one |
 //! | | | `Table`: the retire link's first half; in a gather, whether the table is zero |
-//! | | | `User`: bits 0..32 the node of the space of its birth ([`Birth`]); 32..64 zero |
-//! | | | `File`: the number of its object |
+//! | | | `User`: bits 0..32 the node of its [`AnonKey`]; 32..64 zero |
+//! | | | `Object`: the number of its object |
 //! | 24..32 | second link | `Free`, `Slab`: the frame after it in the list, plus one |
 //! | | | `Table`: the retire link's second half; in a gather, the next table, plus one |
-//! | | | `User`: bit 63 set: bits 0..63 are the page of its birth |
+//! | | | `User`: bit 63 set: bits 0..63 are the page of its `AnonKey` |
 //! | | | `User`: bit 63 clear: no such page, or, in a gather, the next frame, plus one |
-//! | | | `File`: its page in the object |
+//! | | | `Object`: its page in the object |
 //!
-//! Fields without a use in a kind are 0, but for the first link of user memory that has no page of birth.
+//! Fields without a use in a kind are 0, but for the first link of user memory that has no `AnonKey`.
 //!
 //! Two records share a cache line. CPUs take frames from their zone in runs that start at even numbers, so
 //! two CPUs write one line only where frames were freed on another CPU than they were allocated on, or memory
 //! is in fragments.
 
 use crate::frame::Init;
-use crate::frame::record::shared_block::{COUNT, MOST_MAPPINGS};
-use crate::frame::record::{Birth, FrameState, Kind};
+use crate::frame::record::shared_folio::{COUNT, MOST_MAPPINGS};
+use crate::frame::record::{AnonKey, FrameState, Kind};
 use crate::machine::Cpu;
 use crate::sync::RawSpinLock;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -48,7 +48,7 @@ pub struct FrameMeta<C: Cpu> {
     word: AtomicU32<C>,
     /// Relaxed: guarded by the owner of the frame, which its kind names. Of user memory they are written
     /// before the store that makes it that, which releases them, and the second one again by the gather that
-    /// has the frame; read by holders of references (`birth`).
+    /// has the frame; read by holders of references (`anon_key`).
     pub(super) link: [AtomicU64<C>; 2],
 }
 
@@ -104,32 +104,32 @@ impl<C: Cpu> FrameMeta<C> {
         next(FrameState(old))
     }
 
-    /// Puts a taken frame to a use: `User` (exclusive), `File`, `Table` (not attached), `Slab` or `Zero`.
+    /// Puts a taken frame to a use: `User` (exclusive), `Object`, `Table` (not attached), `Slab` or `Zero`.
     /// Counts are those of a frame that nothing maps yet. `false` where the frame is not just taken.
     #[inline(always)]
     pub(in crate::frame) fn put_to_use(&self, kind: Kind) -> bool {
         debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
         if kind == Kind::User {
-            self.set_birth(None);
+            self.set_anon_key(None);
         }
         self.step(|state| state.becomes(kind)).is_some()
     }
 
     /// Puts a frame that was just taken to use as user memory that one entry is going to map: that of the
-    /// page of its birth, if that is one of a space's.
+    /// page of `key`, if that is one of a space's.
     #[inline(always)]
-    pub(in crate::frame) fn become_mapped_user(&self, birth: Option<Birth>) {
+    pub(in crate::frame) fn become_mapped_user(&self, key: Option<AnonKey>) {
         debug_assert_eq!(self.state(), FrameState::TAKEN_FRAME);
         debug_assert_eq!((self.mapcount(), self.word.load(Relaxed)), (0, 0), "counts of a frame just taken");
         let is_late = mutant!("rmap.birth-after-kind");
         if !is_late {
-            self.set_birth(birth);
+            self.set_anon_key(key);
         }
         self.mapcount.store(1, Relaxed);
         // Release: a getter that sees the new kind sees the owner's earlier stores to the record.
         self.state.store(FrameState::USER_FRAME.0, Release);
         if is_late {
-            self.set_birth(birth);
+            self.set_anon_key(key);
         }
     }
 
@@ -152,7 +152,7 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// As [`try_get`](Self::try_get), of a pin: of a frame that the page keeps as long as there is a
     /// reference. The read-modify-write that counts is the one that finds the frame *exclusive*, so it needs
-    /// no fence: sharing the frame (`share`) comes before, and is seen, or after, and sees the pin.
+    /// no fence: `clear_exclusive` comes before, and is seen, or after, and sees the pin.
     /// `writable`: whether the entry that led to it allows stores.
     #[inline]
     pub(in crate::frame) fn try_get_to_pin(&self, writable: bool) -> bool {
@@ -185,8 +185,8 @@ impl<C: Cpu> FrameMeta<C> {
     /// Clears *exclusive*: a write needs a copy from now on. `false` where it was clear, or where there is a
     /// reference besides the entry's, perhaps a pin. The caller holds the lock of the table that maps the
     /// frame. A read-modify-write: a lockless walker may be raising the refcount.
-    pub(crate) fn share(&self) -> bool {
-        self.step_shared(FrameState::shared).is_some()
+    pub(crate) fn clear_exclusive(&self) -> bool {
+        self.step_shared(FrameState::clear_exclusive).is_some()
     }
 
     /// Sets *exclusive* where one entry maps the frame, and the reference of the entries is the only one. The
@@ -197,7 +197,7 @@ impl<C: Cpu> FrameMeta<C> {
     /// [`remove_mapping`](Self::remove_mapping).
     pub(crate) fn try_make_exclusive(&self) -> bool {
         let is_only = self.mapcount.load(Acquire) == 1 || mutant!("cow.reuse-ignores-mapcount");
-        is_only && self.step_shared(FrameState::unshared).is_some()
+        is_only && self.step_shared(FrameState::set_exclusive).is_some()
     }
 
     /// Whether a write has to copy the frame, unless that changes: others map it or have references.
@@ -215,16 +215,16 @@ impl<C: Cpu> FrameMeta<C> {
     /// # Errors
     /// The mapcount would overflow, or the frame is exclusive and has another reference.
     pub(in crate::frame) fn map_again(&self) -> Result<(), NotMappedAgain> {
-        let kept = |shared: FrameState, word| if mutant!("fork.exclusive-kept") { word } else { shared.0 };
-        let share = |word| FrameState(word).shared().map(|shared| kept(shared, word));
-        match self.state.update(AcqRel, Relaxed, share) {
+        let kept = |cleared: FrameState, word| if mutant!("fork.exclusive-kept") { word } else { cleared.0 };
+        let clear = |word| FrameState(word).clear_exclusive().map(|cleared| kept(cleared, word));
+        match self.state.update(AcqRel, Relaxed, clear) {
             Ok(_) => {
                 debug_assert_eq!(self.mapcount(), 1, "one entry maps what is exclusive");
                 self.mapcount.store(2, Relaxed);
                 Ok(())
             }
             Err(word) if FrameState(word).is_exclusive() => Err(NotMappedAgain::Referenced),
-            Err(word) if FrameState(word).kind() == Kind::File => Err(NotMappedAgain::OfObject),
+            Err(word) if FrameState(word).kind() == Kind::Object => Err(NotMappedAgain::OfObject),
             _ => self.add_mapping().map(|_| ()).ok_or(NotMappedAgain::TooManyMappings),
         }
     }
@@ -250,7 +250,7 @@ impl<C: Cpu> FrameMeta<C> {
         self.step_shared(FrameState::detached).is_some()
     }
 
-    /// Number of entries that map the frame, or the block that it leads; of a slab, allocated objects.
+    /// Number of entries that map the frame, or the folio that it leads; of a slab, allocated objects.
     pub fn mapcount(&self) -> u32 {
         self.mapcount.load(Relaxed) & COUNT
     }
@@ -330,12 +330,13 @@ impl<C: Cpu> FrameMeta<C> {
         RawSpinLock::from_word(&self.word)
     }
 
-    /// The owner of memory of a file, as numbers that the owner understands: an object and an offset in it.
+    /// The owner of memory of an object, as numbers that the owner understands: an object and an offset in
+    /// it.
     pub fn owner(&self) -> (u64, u64) {
         (self.link[0].load(Relaxed), self.link[1].load(Relaxed))
     }
 
-    /// Notes the owner of memory of a file.
+    /// Notes the owner of memory of an object.
     pub(in crate::frame) fn set_owner(&self, object: u64, offset: u64) {
         self.link[0].store(object, Relaxed);
         self.link[1].store(offset, Relaxed);
@@ -361,12 +362,12 @@ impl<C: Cpu> FrameMeta<C> {
         self.link[1].store(next.map_or(0, |pfn| pfn.0 + 1), Relaxed);
     }
 
-    /// The free objects of a slab; see `slab`. The caller holds the pool's lock.
+    /// The free objects of a slab; see `slab`. The caller holds the slab pool's lock.
     pub(in crate::frame) fn slab_word(&self) -> u32 {
         self.word.load(Relaxed)
     }
 
-    /// Notes the free objects of a slab. The caller holds the pool's lock.
+    /// Notes the free objects of a slab. The caller holds the slab pool's lock.
     pub(in crate::frame) fn set_slab_word(&self, word: u32) {
         self.word.store(word, Relaxed);
     }

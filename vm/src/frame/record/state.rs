@@ -3,7 +3,7 @@
 //! | bits | meaning |
 //! |---|---|
 //! | 0..16 | references to the frame that are no pins. None unless it is allocated |
-//! | 16..38 | pincount: pins, each of which is a reference too (`User`, `File`) |
+//! | 16..38 | pincount: pins, each of which is a reference too (`User`, `Object`) |
 //! | 38..42 | [`Kind`] |
 //! | 42..47 | order of the block that starts here; 0 for kinds that are single frames |
 //! | 47 | *zeroed*: all bytes of the block are known to be zero (`Free`, `Cached`; `Taken` in the pool) |
@@ -11,10 +11,10 @@
 //! | 49 | *attached*: a walk from a root may reach it (`Table`) |
 //! | 50 | *lazyfree*: the contents may be discarded until the next write (`User`) |
 //! | 51 | *retired*: waits for readers (`Table`) |
-//! | 52 | *dirty*: written through an entry that is gone (`User`, `File`) |
-//! | 53 | *pooled*: the reserved pool keeps the block while it is not in use (`Taken`, `User`, `File`) |
+//! | 52 | *dirty*: written through an entry that is gone (`User`, `Object`) |
+//! | 53 | *hugetlb*: the hugetlb pool keeps the folio while it is not in use (`Taken`, `User`, `Object`) |
 //! | 54..62 | index of the zone (`Free`) |
-//! | 62 | *restores*: the pool keeps the block for an entry once its use ends (`User`; until it is back) |
+//! | 62 | *restores*: the pool keeps the folio for an entry once its use ends (`User`; until it is back) |
 //! | 63 | *astray*: it was to be kept so, and references keep it (`User`; until it is back) |
 //!
 //! The refcount is the sum of references and pins. (Linux adds 1 024 to one count for a pin of a small folio,
@@ -24,10 +24,10 @@
 //! block whose head lies before it. A frame inside a block may also say `Cached`: it was freed from a cache
 //! with its neighbours, as one block, of which only the head's record is written. No code reads it there.
 //!
-//! Kind and counts share a word so that [`FrameState::gotten`] refuses a frame that has changed its
-//! kind: a lockless walker that holds an old entry can raise the counts of a `User` or `File` frame only. And
-//! so that a pin takes one read-modify-write, which finds the frame *exclusive* and is the reference.
-//! Hence frames of all other kinds have one owner, which changes the word by plain stores.
+//! Kind and counts share a word so that [`FrameState::gotten`] refuses a frame that has changed its kind: a
+//! lockless walker that holds an old entry can raise the counts of a `User` or `Object` frame only. And so
+//! that a pin takes one read-modify-write, which finds the frame *exclusive* and is the reference. Hence
+//! frames of all other kinds have one owner, which changes the word by plain stores.
 //!
 //! ```text
 //!            Reserved (boot memory, inside of blocks)
@@ -37,7 +37,7 @@
 //!      │       ▲  ▲                │ ▲                   │  ▲
 //!      │       │  └──── spill ─────┘ └────── free ───────┤  │ last put
 //!      │       └───────────── free of a larger block ────┘  │
-//!      └── alloc of a larger block ──► Taken                └── User, File
+//!      └── alloc of a larger block ──► Taken                └── User, Object
 //! ```
 
 use super::Kind;
@@ -54,7 +54,7 @@ pub struct FrameState(pub(in crate::frame) u64);
 const PIN: u64 = 1 << 16;
 const REFS: u64 = PIN - 1;
 const KIND_SHIFT: u32 = 38;
-/// All bits set: more pins are refused. Of a block of 1 GiB that is 16 of each frame.
+/// All bits set: more pins are refused. Of a folio of 1 GiB that is 16 of each frame.
 const PINS: u64 = (1 << KIND_SHIFT) - PIN;
 const ORDER_SHIFT: u32 = 42;
 const ZEROED: u64 = 1 << 47;
@@ -63,7 +63,7 @@ const ATTACHED: u64 = 1 << 49;
 const LAZYFREE: u64 = 1 << 50;
 const RETIRED: u64 = 1 << 51;
 const DIRTY: u64 = 1 << 52;
-const POOLED: u64 = 1 << 53;
+const HUGETLB: u64 = 1 << 53;
 const ZONE_SHIFT: u32 = 54;
 const RESTORES: u64 = 1 << 62;
 const ASTRAY: u64 = 1 << 63;
@@ -79,15 +79,15 @@ impl FrameState {
     /// A single frame of user memory that was just put to use: exclusive, one reference.
     pub const USER_FRAME: Self = Self(Self::of(Kind::User, Order::BASE).0 | EXCLUSIVE | 1);
 
-    /// As [`USER_FRAME`](Self::USER_FRAME), of a frame that was part of a block: *lazyfree* as that was.
+    /// As [`USER_FRAME`](Self::USER_FRAME), of a frame that was part of a folio: *lazyfree* as that was.
     pub const fn part(lazyfree: bool) -> Self {
         Self(Self::USER_FRAME.0 | if lazyfree { LAZYFREE } else { 0 })
     }
 
-    /// As [`part`](Self::part), of a block that is split and has this state: others map the frame too, if
-    /// they mapped the block.
-    pub(in crate::frame) const fn part_of(block: Self) -> Self {
-        Self(Self::USER_FRAME.0 & !EXCLUSIVE | block.0 & (EXCLUSIVE | LAZYFREE))
+    /// As [`part`](Self::part), of a folio that is split and has this state: others map the frame too, if
+    /// they mapped the folio.
+    pub(in crate::frame) const fn part_of(folio: Self) -> Self {
+        Self(Self::USER_FRAME.0 & !EXCLUSIVE | folio.0 & (EXCLUSIVE | LAZYFREE))
     }
 
     const fn of(kind: Kind, order: Order) -> Self {
@@ -107,9 +107,9 @@ impl FrameState {
         Self(Self::of(Kind::Taken, order).0 | 1)
     }
 
-    /// A block that the reserved pool keeps, with one reference, the pool's.
-    pub const fn pooled(order: Order, init: Init) -> Self {
-        Self(Self::taken(order).0 | POOLED | init.bit())
+    /// A folio that the hugetlb pool keeps, with one reference, the pool's.
+    pub const fn hugetlb(order: Order, init: Init) -> Self {
+        Self(Self::taken(order).0 | HUGETLB | init.bit())
     }
 
     /// Whether the bits agree: what has gone astray does not come back for an entry.
@@ -157,15 +157,15 @@ impl FrameState {
     pub const fn is_lazyfree(self) -> bool {
         self.0 & LAZYFREE != 0
     }
-    /// Whether the block goes back to the reserved pool.
-    pub const fn is_pooled(self) -> bool {
-        self.0 & POOLED != 0
+    /// Whether the folio goes back to the hugetlb pool.
+    pub const fn is_hugetlb(self) -> bool {
+        self.0 & HUGETLB != 0
     }
-    /// Whether the reserved pool keeps the block for an entry once it is back.
+    /// Whether the hugetlb pool keeps the folio for an entry once it is back.
     pub const fn restores(self) -> bool {
         self.0 & RESTORES != 0
     }
-    /// Whether references have kept it when it was to come back to the reserved pool for an entry.
+    /// Whether references have kept it when it was to come back to the hugetlb pool for an entry.
     pub(in crate::frame) const fn is_astray(self) -> bool {
         self.0 & ASTRAY != 0
     }
@@ -187,15 +187,15 @@ impl FrameState {
     pub fn becomes(self, kind: Kind) -> Option<Self> {
         let flags = match kind {
             Kind::User => EXCLUSIVE,
-            Kind::File | Kind::Table | Kind::Slab | Kind::Zero => 0,
+            Kind::Object | Kind::Table | Kind::Slab | Kind::Zero => 0,
             _ => return None,
         };
         let single = self.order() == Order::BASE;
-        let fits = single || matches!(kind, Kind::User | Kind::File | Kind::Zero);
-        let pooled = self.0 & POOLED;
-        let fits = fits && (pooled == 0 || kind.is_counted());
-        let is_taken = self.0 == Self::taken(self.order()).0 | pooled;
-        (is_taken && fits).then(|| Self(Self::of(kind, self.order()).0 | flags | pooled | 1))
+        let fits = single || matches!(kind, Kind::User | Kind::Object | Kind::Zero);
+        let hugetlb = self.0 & HUGETLB;
+        let fits = fits && (hugetlb == 0 || kind.is_counted());
+        let is_taken = self.0 == Self::taken(self.order()).0 | hugetlb;
+        (is_taken && fits).then(|| Self(Self::of(kind, self.order()).0 | flags | hugetlb | 1))
     }
     /// A detached table begins to wait for readers.
     pub fn retired(self) -> Option<Self> {
@@ -231,7 +231,7 @@ impl FrameState {
     /// of an object in a private mapping, which is never `writable` there.
     pub fn gotten_to_pin(self, writable: bool) -> Option<Self> {
         let is_kept = match self.kind() {
-            Kind::File => writable || mutant!("pin.fast-object-pinned"),
+            Kind::Object => writable || mutant!("pin.fast-object-pinned"),
             _ => self.is_exclusive() && !self.is_lazyfree(),
         };
         let is_kept = is_kept || mutant!("pin.fast-shared-pinned");
@@ -251,8 +251,8 @@ impl FrameState {
     pub fn unpinned(self) -> Option<Self> {
         self.less(PIN, PINS)
     }
-    /// As [`put`](Self::put), of the reference that the entry of a block had which *restores*: if it is not
-    /// the last, the block has gone *astray*.
+    /// As [`put`](Self::put), of the reference that the entry of a folio had which *restores*: if it is not
+    /// the last, the folio has gone *astray*.
     pub(in crate::frame) fn put_restoring(self) -> Option<Self> {
         let left = self.put()?;
         let is_kept = left.kind().is_counted() && !mutant!("pool.astray-not-noted");
@@ -264,28 +264,28 @@ impl FrameState {
         }
         let is_last = self.0 & (PINS | REFS) == one;
         Some(if is_last {
-            Self(Self::taken(self.order()).0 | self.0 & (POOLED | RESTORES | ASTRAY))
+            Self(Self::taken(self.order()).0 | self.0 & (HUGETLB | RESTORES | ASTRAY))
         } else {
             Self(self.0 - one)
         })
     }
-    /// Shared from now on: writes need a copy. Refused where there is a reference besides that of the entry:
-    /// its holder may have pinned the frame, or be about to, as it found it *exclusive*.
-    pub fn shared(self) -> Option<Self> {
+    /// Not *exclusive* from now on: writes need a copy. Refused where there is a reference besides that of
+    /// the entry: its holder may have pinned the frame, or be about to, as it found it *exclusive*.
+    pub fn clear_exclusive(self) -> Option<Self> {
         let is_alone = self.has_one_reference() || mutant!("fork.pinned-shared");
         let fits = self.kind() == Kind::User && self.is_exclusive() && is_alone;
         fits.then_some(Self(self.0 & !EXCLUSIVE))
     }
-    /// A block of the reserved pool whose entry is gone, and which that entry gets again once it is back.
+    /// A folio of the hugetlb pool whose entry is gone, and which that entry gets again once it is back.
     /// Refused where there is a reference besides the entry's, which may last, or other entries may be.
     pub fn restoring(self) -> Option<Self> {
         let is_alone = self.has_one_reference() || mutant!("pool.restored-though-pinned");
         let is_own = self.is_exclusive() || mutant!("pool.restored-though-shared");
-        let fits = self.kind() == Kind::User && self.is_pooled() && is_alone && is_own;
+        let fits = self.kind() == Kind::User && self.is_hugetlb() && is_alone && is_own;
         fits.then_some(Self(self.0 | RESTORES))
     }
     /// Exclusive again, where there is no other reference.
-    pub fn unshared(self) -> Option<Self> {
+    pub fn set_exclusive(self) -> Option<Self> {
         (self.kind() == Kind::User && self.has_one_reference()).then_some(Self(self.0 | EXCLUSIVE))
     }
     /// Written through an entry that is gone. Refused where that was noted before.
@@ -297,27 +297,27 @@ impl FrameState {
         let flag = if lazyfree { LAZYFREE } else { 0 };
         (self.kind() == Kind::User).then_some(Self(self.0 & !LAZYFREE | flag))
     }
-    /// The first frame of a block of user memory, as a frame of its own; the others need records of their own
+    /// The first frame of a folio of user memory, as a frame of its own; the others need records of their own
     /// then. References, which are those of the first frame from now on, stay.
     pub fn split(self) -> Option<Self> {
-        let is_block = self.kind() == Kind::User && self.order() != Order::BASE;
-        (is_block && !self.is_pooled()).then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
+        let is_folio = self.kind() == Kind::User && self.order() != Order::BASE;
+        (is_folio && !self.is_hugetlb()).then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
     }
-    /// As [`split`](Self::split), of a block of an object.
+    /// As [`split`](Self::split), of a folio of an object.
     pub(in crate::frame) fn split_of_object(self) -> Option<Self> {
         self.is_splittable_of_object().then_some(Self(self.0 & !(0x1f << ORDER_SHIFT)))
     }
-    /// Whether it is a block of an object that may be split: not one of the reserved pool.
+    /// Whether it is a folio of an object that may be split: not one of the hugetlb pool.
     pub(in crate::frame) const fn is_splittable_of_object(self) -> bool {
-        matches!(self.kind(), Kind::File) && self.order().0 != Order::BASE.0 && !self.is_pooled()
+        matches!(self.kind(), Kind::Object) && self.order().0 != Order::BASE.0 && !self.is_hugetlb()
     }
-    /// A frame of a block of an object that is split: the index has a reference, and all entries one together
+    /// A frame of a folio of an object that is split: the index has a reference, and all entries one together
     /// if there are any. Those may have been written through.
-    pub(in crate::frame) const fn part_of_object(block: Self, is_mapped: bool) -> Self {
-        let (refs, dirty) = if is_mapped { (2, DIRTY) } else { (1, block.0 & DIRTY) };
-        Self(Self::of(Kind::File, Order::BASE).0 | dirty | refs)
+    pub(in crate::frame) const fn part_of_object(folio: Self, is_mapped: bool) -> Self {
+        let (refs, dirty) = if is_mapped { (2, DIRTY) } else { (1, folio.0 & DIRTY) };
+        Self(Self::of(Kind::Object, Order::BASE).0 | dirty | refs)
     }
-    /// State of a tail frame after its block is one again: all zero. Refused where there is a reference
+    /// State of a tail frame after its folio is one again: all zero. Refused where there is a reference
     /// besides the entries'.
     pub(in crate::frame) fn rejoined(self) -> Option<Self> {
         let is_alone = self.has_one_reference() || mutant!("thp.rejoined-though-referenced");
@@ -362,7 +362,7 @@ impl fmt::Debug for FrameState {
             (self.is_lazyfree(), " lazyfree"),
             (self.is_dirty(), " dirty"),
             (self.init() == Init::Zeroed, " zeroed"),
-            (self.is_pooled(), " pooled"),
+            (self.is_hugetlb(), " hugetlb"),
         ];
         flags.iter().filter(|(set, _)| *set).try_for_each(|(_, name)| f.write_str(name))
     }

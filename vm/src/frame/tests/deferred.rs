@@ -111,13 +111,13 @@ fn assert_equal(ours: &TestMemory<'_>, theirs: &TestMemory<'_>, seed: u64) {
 
 fn finish(memory: &TestMemory<'_>) {
     let workers = WorkerPool::without_helpers(memory.machine());
-    memory.initialise(&workers, 0, &|| false, &|_| ()).unwrap();
+    memory.deferred().initialise(&workers, 0, &|| false, &|_| ()).unwrap();
 }
 
 /// Initialises deferred blocks of every zone on demand, until none is left.
 fn initialise_all_on_demand(memory: &TestMemory<'_>) {
     for zone in memory.zones() {
-        while memory.initialise_on_demand(zone, Order::BASE, Priority::Reserve) {}
+        while memory.deferred().initialise_on_demand(zone, Order::BASE, Priority::Reserve) {}
     }
 }
 
@@ -131,7 +131,7 @@ fn initialise_all(memory: &TestMemory<'_>, dice: &mut Dice, way: u64) {
                 let ranges = memory.deferred.ranges();
                 let Some(range) = ranges.get(dice.roll(8) as usize) else { continue };
                 let section = range.frames.start.0 / SECTION_FRAMES + dice.roll(3);
-                memory.initialise_blocks(range, section, 1 + dice.roll(5) as u32);
+                memory.deferred().initialise_blocks(range, section, 1 + dice.roll(5) as u32);
             }
         }
         _ => std::thread::scope(|scope| {
@@ -151,7 +151,7 @@ fn random_maps_are_initialised_as_if_at_once() {
     let (mut deferred_frames, mut compared) = (0, 0);
     let cases = played(1_500, 10_000);
     for seed in 0..cases {
-        machines.iter_mut().for_each(TestMachine::reclaim_memory);
+        machines.iter_mut().for_each(TestMachine::unclaim_memory);
         // One in eight on a machine with record windows: filling its memory takes long.
         machines.iter().for_each(|machine| machine.has_record_windows.store(seed % 8 == 0, Relaxed));
         let mut dice = Dice(seed);
@@ -164,12 +164,12 @@ fn random_maps_are_initialised_as_if_at_once() {
                 continue;
             }
         };
-        deferred_frames += ours.deferred_frames();
+        deferred_frames += ours.deferred().frames();
         compared += 1;
         ours.check().unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
         let way = if seed % 16 < 2 { 3 } else { seed % 3 };
         initialise_all(&ours, &mut dice, way);
-        assert_eq!(ours.deferred_frames(), 0);
+        assert_eq!(ours.deferred().frames(), 0);
         assert_equal(&ours, &theirs, seed);
     }
     assert!(
@@ -187,7 +187,7 @@ fn plain(machine: &TestMachine, from: u64, to: u64) -> TestMemory<'_> {
 fn the_records_initialised_at_start_do_not_depend_on_the_amount_of_memory() {
     let mut machine = TestMachine::new(FRAMES);
     let mut at_start = |frames| {
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let memory = plain(&machine, 100, frames);
         memory.stats().managed - memory.stats().deferred
     };
@@ -214,12 +214,12 @@ fn the_first_allocation_initialises_no_records_for_the_reserve() {
 fn free_frames_are_used_up_before_more_are_initialised_though_the_reserve_is_larger() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, FRAMES);
-    let (planned, free) = (memory.deferred_frames(), memory.stats().free() + memory.stats().cached);
+    let (planned, free) = (memory.deferred().frames(), memory.stats().free() + memory.stats().cached);
     let take = || memory.alloc_frame(AllocRequest::DIRTY).unwrap();
     let mut held: Vec<_> = (0..free).map(|_| take()).collect();
-    assert_eq!((memory.deferred_frames(), memory.stats().free()), (planned, 0));
+    assert_eq!((memory.deferred().frames(), memory.stats().free()), (planned, 0));
     held.push(take());
-    assert!(memory.deferred_frames() < planned);
+    assert!(memory.deferred().frames() < planned);
     held.into_iter().for_each(drop);
     memory.check().unwrap();
 }
@@ -228,9 +228,9 @@ fn free_frames_are_used_up_before_more_are_initialised_though_the_reserve_is_lar
 fn an_allocation_that_finds_no_frame_initialises_whole_blocks_of_its_zone() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, FRAMES);
-    let before = memory.deferred_frames();
+    let before = memory.deferred().frames();
     let held: Vec<_> = (0..4).map(|_| memory.alloc(Order::MAX, AllocRequest::DIRTY).unwrap()).collect();
-    let initialised = before - memory.deferred_frames();
+    let initialised = before - memory.deferred().frames();
     assert!(
         (3 * 1024..=4 * 1024).contains(&initialised) && initialised.is_multiple_of(1024),
         "{initialised}"
@@ -249,7 +249,7 @@ fn every_frame_is_allocated_once_without_a_job() {
         held.push(pfn);
     }
     assert_eq!(held.len() as u64 + 1, memory.stats().managed);
-    assert_eq!(memory.deferred_frames(), 0);
+    assert_eq!(memory.deferred().frames(), 0);
     held.sort_by_key(crate::frame::Frame::pfn);
     assert!(held.windows(2).all(|pair| pair[0].pfn() < pair[1].pfn()));
     held.into_iter().for_each(drop);
@@ -261,11 +261,11 @@ fn every_frame_is_allocated_once_without_a_job() {
 fn a_request_that_may_not_wait_neither_initialises_nor_waits() {
     let machine = TestMachine::new(FRAMES);
     let memory = plain(&machine, 0, 20_000);
-    let before = memory.deferred_frames();
+    let before = memory.deferred().frames();
     let spare = AllocRequest::DIRTY.with_priority(Priority::NoWait);
     let held: Vec<_> = core::iter::from_fn(|| memory.alloc_frame(spare)).collect();
     assert!(held.len() < 4096 && !held.is_empty());
-    assert_eq!(memory.deferred_frames(), before);
+    assert_eq!(memory.deferred().frames(), before);
     held.into_iter().for_each(drop);
     memory.check().unwrap();
 }
@@ -311,12 +311,13 @@ fn a_cancelled_job_leaves_blocks_that_allocations_find() {
         *asked > 1
     };
     let workers = WorkerPool::without_helpers(&machine);
-    let ended: Result<(), crate::work::Failed<Infallible>> = memory.initialise(&workers, 0, &stop, &|_| ());
+    let ended: Result<(), crate::work::Failed<Infallible>> =
+        memory.deferred().initialise(&workers, 0, &stop, &|_| ());
     assert_eq!(ended, Err(crate::work::Failed::Cancelled));
-    assert!(memory.deferred_frames() > 0);
+    assert!(memory.deferred().frames() > 0);
     memory.check().unwrap();
     initialise_all_on_demand(&memory);
-    assert_eq!((memory.deferred_frames(), memory.check().unwrap().deferred), (0, 0));
+    assert_eq!((memory.deferred().frames(), memory.check().unwrap().deferred), (0, 0));
 }
 
 #[test]
@@ -355,7 +356,7 @@ fn a_near_node_is_initialised_before_a_far_one_is_asked_and_a_bound_request_asks
 fn allocations_go_on_while_a_job_writes() {
     let mut machine = TestMachine::with_cpus(FRAMES, 3);
     for seed in 0..8 {
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let memory = plain(&machine, seed * 100, FRAMES);
         let work = |cpu: u32| {
             machine.run_as(cpu);

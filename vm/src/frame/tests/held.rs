@@ -39,7 +39,7 @@ fn the_last_hold_ends_a_value_and_no_other_does() {
     let registry = TestRegistry::new(&memory, &rcu).unwrap();
     let allocated = || {
         rcu.wait(&machine, &memory);
-        memory.shrink_pools();
+        memory.shrink_slab_pools();
         memory.drain();
         memory.check().unwrap().allocated
     };

@@ -24,9 +24,9 @@ fn it_is_allocated_once_zeroed_and_marked_and_shrunk_when_nobody_uses_it() {
     let (pfn, how) = first.take(&memory, NORMAL).unwrap();
     assert_eq!((how, first.take(&memory, NORMAL)), (Taken::Allocated, Ok((pfn, Taken::Shared))));
     assert_eq!(second.take(&memory, None), Ok((pfn, Taken::Shared)));
-    assert!(memory.is_huge_zero(pfn) && !memory.is_huge_zero(memory.zero_frame()));
+    assert!(memory.zero_pages().is_huge_zero(pfn) && !memory.zero_pages().is_huge_zero(memory.zero_frame()));
     assert!(first.holds(&memory, pfn) && !first.holds(&memory, Pfn(0)));
-    assert_eq!((allocated(&memory), memory.huge_zero_frames()), (1 + 512, 512));
+    assert_eq!((allocated(&memory), memory.zero_pages().huge_frames()), (1 + 512, 512));
     assert!(memory.try_get(pfn).is_none(), "it has no references of its own");
     let mut bytes = [1; 4096];
     machine.read(pfn.add(511), 0, &mut bytes);
@@ -34,13 +34,13 @@ fn it_is_allocated_once_zeroed_and_marked_and_shrunk_when_nobody_uses_it() {
     first.put_all(&memory);
     second.put_all(&memory);
     assert_eq!(allocated(&memory), 1 + 512, "it stays until it is asked for");
-    assert_eq!((memory.shrink_huge_zero(), memory.shrink_huge_zero()), (512, 0));
-    assert!(!memory.is_huge_zero(pfn));
-    assert_eq!((allocated(&memory), memory.huge_zero_frames()), (1, 0));
+    assert_eq!((memory.zero_pages().shrink(), memory.zero_pages().shrink()), (512, 0));
+    assert!(!memory.zero_pages().is_huge_zero(pfn));
+    assert_eq!((allocated(&memory), memory.zero_pages().huge_frames()), (1, 0));
     // It comes back.
     assert_eq!(first.take(&memory, NORMAL).unwrap().1, Taken::Allocated);
     first.put_all(&memory);
-    memory.shrink_huge_zero();
+    memory.zero_pages().shrink();
 }
 
 #[test]
@@ -50,31 +50,31 @@ fn what_is_asked_for_while_it_is_used_goes_with_its_last_user() {
     let mut users: Vec<Use> = (0..3).map(|_| Use::new()).collect();
     let (pfn, _) = users[0].take(&memory, NORMAL).unwrap();
     users[1].take(&memory, None).unwrap();
-    assert_eq!(memory.shrink_huge_zero(), 0);
-    assert!(memory.is_huge_zero(pfn));
+    assert_eq!(memory.zero_pages().shrink(), 0);
+    assert!(memory.zero_pages().is_huge_zero(pfn));
     users[0].put_all(&memory);
     users[1].put_all(&memory);
-    assert_eq!((allocated(&memory), memory.is_huge_zero(pfn)), (1, false));
+    assert_eq!((allocated(&memory), memory.zero_pages().is_huge_zero(pfn)), (1, false));
     // Asked for, and wanted by one more: it stays.
     users[0].take(&memory, NORMAL).unwrap();
-    assert_eq!(memory.shrink_huge_zero(), 0);
+    assert_eq!(memory.zero_pages().shrink(), 0);
     users[2].take(&memory, None).unwrap();
     users[0].put_all(&memory);
     users[2].put_all(&memory);
-    assert_eq!((memory.huge_zero_frames(), memory.shrink_huge_zero()), (512, 512));
+    assert_eq!((memory.zero_pages().huge_frames(), memory.zero_pages().shrink()), (512, 512));
 }
 
 #[test]
 fn a_page_that_is_kept_is_not_shrunk() {
     let machine = TestMachine::new(4096);
     let memory = memory(&machine);
-    memory.set_huge_zero_options(HugeZeroOptions::LAZY.persistent());
+    memory.zero_pages().set_options(HugeZeroOptions::LAZY.persistent());
     let mut user = Use::new();
     user.take(&memory, NORMAL).unwrap();
     user.put_all(&memory);
-    assert_eq!((memory.shrink_huge_zero(), memory.huge_zero_frames()), (0, 512));
-    memory.set_huge_zero_options(HugeZeroOptions::LAZY);
-    assert_eq!(memory.shrink_huge_zero(), 512);
+    assert_eq!((memory.zero_pages().shrink(), memory.zero_pages().huge_frames()), (0, 512));
+    memory.zero_pages().set_options(HugeZeroOptions::LAZY);
+    assert_eq!(memory.zero_pages().shrink(), 512);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn without_memory_there_is_none_and_nothing_is_lost() {
     drop(held);
     assert!(user.take(&memory, NORMAL).is_ok());
     user.put_all(&memory);
-    memory.shrink_huge_zero();
+    memory.zero_pages().shrink();
     assert_eq!(allocated(&memory), 1);
 }
 
@@ -101,7 +101,7 @@ fn each_node_has_a_page_of_its_own_where_that_is_wanted() {
     let usable = RegionKind::Usable(Init::Dirty);
     let map = [region(&machine, 0, 4096, usable, 0), region(&machine, 4096, 8192, usable, 1)];
     let memory = Memory::new(&machine, BootMap::new(&map).unwrap()).unwrap();
-    memory.set_huge_zero_options(HugeZeroOptions::LAZY.per_node());
+    memory.zero_pages().set_options(HugeZeroOptions::LAZY.per_node());
     let (mut parent, mut child) = (Use::new(), Use::new());
     let pages: Vec<_> = [0, 1]
         .into_iter()
@@ -112,14 +112,14 @@ fn each_node_has_a_page_of_its_own_where_that_is_wanted() {
         .collect();
     assert!(pages.iter().all(|(_, how)| *how == Taken::Allocated));
     assert_eq!([0, 1].map(|at: usize| memory.node_of(pages[at].0).0), [0, 1]);
-    assert_eq!(memory.huge_zero_frames(), 1024);
+    assert_eq!(memory.zero_pages().huge_frames(), 1024);
     // On whatever CPU, a child takes what its parent maps.
     child.take_page(&memory, pages[0].0).unwrap();
     assert!(child.holds(&memory, pages[0].0) && !child.holds(&memory, pages[1].0));
     parent.put_all(&memory);
-    assert_eq!(memory.shrink_huge_zero(), 512, "the page of node 1");
+    assert_eq!(memory.zero_pages().shrink(), 512, "the page of node 1");
     child.put_all(&memory);
-    assert_eq!((memory.huge_zero_frames(), allocated(&memory)), (0, 1));
+    assert_eq!((memory.zero_pages().huge_frames(), allocated(&memory)), (0, 1));
     TestCpu::become_cpu(0);
 }
 
@@ -131,12 +131,12 @@ fn threads_that_begin_end_and_shrink_lose_no_frame() {
         machine.run_as(cpu);
         for round in 0..200 {
             if cpu == 3 {
-                memory.shrink_huge_zero();
+                memory.zero_pages().shrink();
                 continue;
             }
             let mut user = Use::new();
             let (pfn, _) = user.take(&memory, NORMAL).unwrap();
-            assert!(memory.is_huge_zero(pfn));
+            assert!(memory.zero_pages().is_huge_zero(pfn));
             if round % 16 == 0 {
                 let mut bytes = [1; 64];
                 machine.read(pfn.add(round), 128, &mut bytes);
@@ -147,6 +147,6 @@ fn threads_that_begin_end_and_shrink_lose_no_frame() {
         }
     };
     std::thread::scope(|scope| (0..4).for_each(|cpu| drop(scope.spawn(move || work(cpu)))));
-    memory.shrink_huge_zero();
+    memory.zero_pages().shrink();
     assert_eq!(allocated(&memory), 1);
 }

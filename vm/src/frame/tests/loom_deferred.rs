@@ -25,7 +25,7 @@ fn start(machine: &'static TestMachine, deferred: u64) -> TestMemory {
     };
     let boot_memory = BootMap::new(&[region]).unwrap().claim(machine).unwrap();
     let memory = Memory::start(boot_memory, RecordInit::Deferred).unwrap();
-    assert_eq!(memory.deferred_frames(), deferred * Order::MAX.frames());
+    assert_eq!(memory.deferred().frames(), deferred * Order::MAX.frames());
     memory
 }
 
@@ -47,9 +47,10 @@ fn loom_helper_and_allocation_share_the_blocks_of_a_section() {
             let helper = crate::sync::testing::thread::spawn(move || {
                 TestCpu::become_cpu(1);
                 let range = &memory.deferred.ranges()[0];
-                memory.initialise_blocks(range, range.next(), 2)
+                memory.deferred().initialise_blocks(range, range.next(), 2)
             });
-            let on_demand = memory.initialise_on_demand(&memory.zones()[0], Order::BASE, Priority::Reserve);
+            let on_demand =
+                memory.deferred().initialise_on_demand(&memory.zones()[0], Order::BASE, Priority::Reserve);
             let by_helper = u64::from(helper.join().unwrap());
             let (free, unclaimed) = blocks(memory);
             assert!(on_demand && by_helper > 0);
@@ -58,7 +59,7 @@ fn loom_helper_and_allocation_share_the_blocks_of_a_section() {
                 3,
                 "a block was freed twice, or lost"
             );
-            assert_eq!(memory.deferred_frames(), u64::from(unclaimed.count_ones()) * Order::MAX.frames());
+            assert_eq!(memory.deferred().frames(), u64::from(unclaimed.count_ones()) * Order::MAX.frames());
         });
     });
 }
@@ -83,7 +84,7 @@ fn loom_an_allocation_waits_for_the_block_that_a_helper_has_claimed() {
             let helper = crate::sync::testing::thread::spawn(move || {
                 TestCpu::become_cpu(1);
                 let range = &memory.deferred.ranges()[0];
-                memory.initialise_blocks(range, range.next(), 8);
+                memory.deferred().initialise_blocks(range, range.next(), 8);
             });
             let last = take().expect("the block was unclaimed, claimed or free, and never lost");
             helper.join().unwrap();
@@ -102,7 +103,7 @@ fn loom_a_record_is_found_once_it_is_written() {
             memory.table.meta(pfn).unwrap().set_state(FrameState::USER_FRAME);
             let helper = crate::sync::testing::thread::spawn(move || {
                 TestCpu::become_cpu(1);
-                memory.initialise_blocks(range, range.next(), 1)
+                memory.deferred().initialise_blocks(range, range.next(), 1)
             });
             let inside = |state: FrameState| state.may_lie_inside();
             assert!(memory.meta(pfn).is_none_or(|meta| inside(meta.state())), "found before it was written");

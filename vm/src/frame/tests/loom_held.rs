@@ -90,7 +90,7 @@ fn explore(parts: (fn(&World, TestHold), fn(&World) -> bool)) -> [usize; 2] {
                             TestCpu::become_cpu(cpu);
                             rcu.wait(machine, memory);
                         }
-                        memory.shrink_pools();
+                        memory.shrink_slab_pools();
                         assert_eq!(memory.check().unwrap().allocated, allocated);
                     });
                 });

@@ -42,9 +42,9 @@ fn explore(preemptions: usize, used: bool, parts: [fn(&'static TestMemory) -> us
                 seen[0][here].fetch_add(1, HostRelaxed);
                 seen[1][there].fetch_add(1, HostRelaxed);
                 // What is left is unused: it goes, and nothing else is missing.
-                let there_is = memory.huge_zero_frames();
+                let there_is = memory.zero_pages().huge_frames();
                 assert_eq!(memory.check().unwrap().allocated, allocated + there_is);
-                assert_eq!(memory.shrink_huge_zero(), there_is, "a reference is left");
+                assert_eq!(memory.zero_pages().shrink(), there_is, "a reference is left");
                 assert_eq!(memory.check().unwrap().allocated, allocated);
             });
         });
@@ -57,14 +57,14 @@ fn begin_use_and_end(memory: &'static TestMemory) -> usize {
     let mut user = Use::new();
     let (pfn, how) = user.take(memory, AT_ONCE).expect("there is memory for two");
     // The mark was written by the getter that allocated it: without a reference it may be gone at once.
-    assert!(memory.is_huge_zero(pfn), "a space maps what is no zero page");
+    assert!(memory.zero_pages().is_huge_zero(pfn), "a space maps what is no zero page");
     user.put_all(memory);
     usize::from(how == Taken::Allocated)
 }
 
 /// 0: nothing to be had; 1: freed.
 fn shrink(memory: &'static TestMemory) -> usize {
-    usize::from(memory.shrink_huge_zero() > 0)
+    usize::from(memory.zero_pages().shrink() > 0)
 }
 
 #[test]
@@ -119,10 +119,10 @@ fn loom_two_threads_of_a_space_take_one_reference() {
                 });
                 let here = user.take(memory, AT_ONCE).unwrap().0;
                 assert_eq!(here, other.join().unwrap());
-                assert!(user.holds(memory, here) && memory.is_huge_zero(here));
+                assert!(user.holds(memory, here) && memory.zero_pages().is_huge_zero(here));
                 // SAFETY: from `into_raw`, and not used any more.
                 unsafe { Box::from_raw(at) }.put_all(memory);
-                assert_eq!(memory.shrink_huge_zero(), 512, "a second reference was kept");
+                assert_eq!(memory.zero_pages().shrink(), 512, "a second reference was kept");
                 assert_eq!(memory.check().unwrap().allocated, allocated);
             });
         });

@@ -77,7 +77,7 @@ fn loom_sharing_and_counting_do_not_lose_each_other() {
             TestCpu::become_cpu(1);
             assert!(other.try_get());
         });
-        let is_shared = meta.share();
+        let is_shared = meta.clear_exclusive();
         walker.join().unwrap();
         assert_eq!((meta.state().refcount(), meta.state().is_exclusive()), (2, !is_shared));
         assert!(!meta.try_make_exclusive());
@@ -147,22 +147,22 @@ fn loom_two_entries_use_a_frame_before_the_last_of_them_frees_it() {
     });
 }
 
-/// A thread that gets a reference to user memory that is being made sees the page of its birth.
+/// A thread that gets a reference to user memory that is being made sees its anon key.
 #[test]
-fn loom_a_reference_comes_with_the_page_of_birth() {
+fn loom_a_reference_comes_with_the_anon_key() {
     let seen: &'static [AtomicUsize; 2] = std::boxed::Box::leak(std::boxed::Box::default());
     run_model(UNBOUNDED, move || {
         let meta = user_frame();
         assert_eq!(meta.put(), Some(FrameState::TAKEN_FRAME));
-        let birth = Birth { node: AnonNodeId(NonZeroU32::MIN), page: Vpn(7) };
+        let key = AnonKey { node: AnonNodeId(NonZeroU32::MIN), page: Vpn(7) };
         let other = meta.clone();
         let walker = crate::sync::testing::thread::spawn(move || {
             TestCpu::become_cpu(1);
-            other.try_get().then(|| other.birth())
+            other.try_get().then(|| other.anon_key())
         });
-        meta.become_mapped_user(Some(birth));
+        meta.become_mapped_user(Some(key));
         let found = walker.join().unwrap();
-        assert!(found.is_none_or(|found| found == Some(birth)), "{found:?}");
+        assert!(found.is_none_or(|found| found == Some(key)), "{found:?}");
         seen[usize::from(found.is_some())].fetch_add(1, Relaxed);
     });
     assert!(seen.iter().all(|count| count.load(Relaxed) > 0), "the model must see both");

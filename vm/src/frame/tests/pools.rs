@@ -16,7 +16,7 @@ struct Object {
     value: [u64; 3],
 }
 
-type TestPool<'m, T> = Pool<'m, T, TestMachine>;
+type TestPool<'m, T> = SlabPool<'m, T, TestMachine>;
 
 fn place(at: NonNull<MaybeUninit<Object>>, value: u64) -> NonNull<Object> {
     let at = at.cast::<Object>();
@@ -265,7 +265,7 @@ fn pools_of_an_index_are_not_used_with_another_rcu() {
 
 /// The objects that wait lie in the memory that they were retired for.
 #[test]
-#[should_panic = "the garbage is another reclaimer's"]
+#[should_panic = "the garbage is another memory's"]
 fn garbage_is_not_freed_to_another_memory() {
     let [machine, other] = [(); 2].map(|()| TestMachine::new(64));
     let (memory, other_memory) = (memory(&machine), memory(&other));

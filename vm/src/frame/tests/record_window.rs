@@ -43,7 +43,7 @@ pub(super) fn start<'m>(
 
 pub(super) fn initialise(memory: &TestMemory<'_>) {
     let workers = WorkerPool::without_helpers(memory.machine());
-    memory.initialise(&workers, 0, &|| false, &|_| ()).unwrap();
+    memory.deferred().initialise(&workers, 0, &|| false, &|_| ()).unwrap();
 }
 
 /// Pages of records, by whether they lie on the node of the first usable frame that they describe; those of
@@ -154,7 +154,7 @@ fn a_hole_costs_no_memory_but_for_its_ends() {
     let counts = recount(&machine, &memory, &regions);
     let in_memory = counts.near + counts.of_holes;
     assert!(in_memory < 2 * 40 && counts.without_memory > 1400, "{counts:?}");
-    let unclaimed = memory.unclaimed_frames();
+    let unclaimed = memory.deferred().unclaimed_frames();
     assert_eq!(unclaimed, 0);
     use_all(&memory);
 }
@@ -170,7 +170,7 @@ fn records_that_have_no_memory_are_never_deferred() {
         assert_eq!(memory.meta(pfn).map(|meta| meta.state().kind()), Some(Kind::Reserved));
         assert!(memory.try_get(pfn).is_none());
     }
-    assert!(memory.unclaimed_frames() < 45_000, "{} frames", memory.unclaimed_frames());
+    assert!(memory.deferred().unclaimed_frames() < 45_000, "{} frames", memory.deferred().unclaimed_frames());
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_node_without_memory_enough_has_its_records_on_another() {
     // Node 1 has one frame, in a page of records of its own.
     let regions = regions(&machine, &[(0, 10_000, 0), (10_240, 10_241, 1), (10_368, 24_000, 2)]);
     for init in BOTH {
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let memory = start(&machine, &regions, init).unwrap();
         initialise(&memory);
         assert_eq!(recount(&machine, &memory, &regions).far, 1);
@@ -257,7 +257,7 @@ fn random_maps_have_their_records_near_in_both_modes() {
             at = end + [0, 0, 1, dice.roll(6000)][dice.roll(4) as usize];
         }
         for init in BOTH {
-            machine.reclaim_memory();
+            machine.unclaim_memory();
             let regions = regions(&machine, &of);
             let memory = match start(&machine, &regions, init) {
                 Ok(memory) => memory,
@@ -285,7 +285,7 @@ fn a_failure_of_any_boot_allocation_is_an_error_and_no_more() {
     for init in BOTH {
         let mut failed = 0;
         for nth in 1.. {
-            machine.reclaim_memory();
+            machine.unclaim_memory();
             let regions = regions(&machine, &[(0, 9000, 0), (14_000, 20_000, 1), (26_000, 30_000, 2)]);
             let mut boot_memory = BootMap::new(&regions).unwrap().claim(&machine).unwrap();
             boot_memory.plan_mishap(nth);
@@ -311,7 +311,7 @@ fn memory_of_any_size_starts_or_is_refused() {
     let mut started = 0;
     for frames in (1..60).chain([100, 127, 128, 129, 500, 1024, 5000]) {
         for init in BOTH {
-            machine.reclaim_memory();
+            machine.unclaim_memory();
             let of = [(0, frames, 0), (6000, 6000 + frames, 1)];
             match start(&machine, &regions(&machine, &of), init) {
                 Ok(memory) => {

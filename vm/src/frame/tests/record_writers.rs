@@ -61,14 +61,14 @@ fn the_records_of_a_node_are_written_by_its_cpus() {
         let mut blocks = 0;
         with_helpers(&machine, 3, |workers| {
             let memory = start(&machine, &regions, RecordInit::Deferred).unwrap();
-            let deferred = memory.deferred_frames();
+            let deferred = memory.deferred().frames();
             let told = Mutex::new(Vec::new());
             let done = |report: NodeInitReport| told.lock().unwrap().push(report.node);
-            memory.initialise(workers, u32::MAX, &|| false, &done).unwrap();
+            memory.deferred().initialise(workers, u32::MAX, &|| false, &done).unwrap();
             let mut told = told.into_inner().unwrap();
             told.sort();
             assert_eq!(told, [NodeId(0), NodeId(1)]);
-            assert_eq!(memory.deferred_frames(), 0);
+            assert_eq!(memory.deferred().frames(), 0);
             blocks = deferred / Order::MAX.frames();
             use_all(&memory);
         });
@@ -100,14 +100,14 @@ fn growth_on_demand_and_helpers_share_a_window() {
                     machine.run_as(3);
                     held.extend(core::iter::from_fn(|| memory.alloc(Order::MAX, ask)));
                 });
-                memory.initialise(workers, u32::MAX, &|| false, &|_| ()).unwrap();
+                memory.deferred().initialise(workers, u32::MAX, &|| false, &|_| ()).unwrap();
             });
             let mut heads: Vec<_> = held.iter().map(|block| block.pfn()).collect();
             heads.sort();
             heads.dedup();
             assert_eq!(heads.len(), held.len(), "a block was allocated twice");
             drop(held);
-            assert_eq!(memory.deferred_frames(), 0);
+            assert_eq!(memory.deferred().frames(), 0);
             recount(&machine, memory, &regions);
             use_all(memory);
         });
@@ -124,11 +124,11 @@ fn each_node_is_reported_when_it_is_initialised() {
     let told = Mutex::new(Vec::new());
     let workers = WorkerPool::without_helpers(&machine);
     let done = |done: NodeInitReport| told.lock().unwrap().push((done.node, done.frames));
-    memory.initialise(&workers, 0, &|| false, &done).unwrap();
+    memory.deferred().initialise(&workers, 0, &|| false, &done).unwrap();
     let mut told = told.into_inner().unwrap();
     assert_eq!(told[0].0, NodeId(0), "the caller begins on its own node");
     told.sort();
     deferred.sort();
     assert_eq!(told, deferred);
-    assert_eq!(memory.deferred_frames(), 0);
+    assert_eq!(memory.deferred().frames(), 0);
 }

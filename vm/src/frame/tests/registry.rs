@@ -55,7 +55,7 @@ fn numbers_find_their_values_as_in_a_map() {
         assert!(registry.remove(&memory, &rcu, number(left)));
     }
     rcu.wait(&machine, &memory);
-    memory.shrink_pools();
+    memory.shrink_slab_pools();
     assert_eq!(allocated(&memory), before);
 }
 

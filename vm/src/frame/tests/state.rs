@@ -8,7 +8,9 @@ const TAKEN: FrameState = FrameState::TAKEN_FRAME;
 fn all_zero_is_reserved_and_goes_nowhere() {
     let zero = FrameState(0);
     assert_eq!((zero.kind(), zero.refcount(), zero.order()), (Kind::Reserved, 0, Order::BASE));
-    for next in [zero.gotten(), zero.put(), zero.relinquished(), zero.becomes(Kind::User), zero.shared()] {
+    for next in
+        [zero.gotten(), zero.put(), zero.relinquished(), zero.becomes(Kind::User), zero.clear_exclusive()]
+    {
         assert_eq!(next, None);
     }
 }
@@ -19,7 +21,7 @@ fn the_last_put_leaves_the_frame_taken() {
     assert!(user.is_exclusive());
     let twice = user.gotten().unwrap();
     assert_eq!(twice.refcount(), 2);
-    assert_eq!(twice.unshared(), None);
+    assert_eq!(twice.set_exclusive(), None);
     assert_eq!(twice.put().unwrap(), user);
     assert_eq!(user.put().unwrap(), TAKEN);
     assert_eq!(TAKEN.gotten(), None);
@@ -28,10 +30,10 @@ fn the_last_put_leaves_the_frame_taken() {
 
 #[test]
 fn a_shared_frame_is_made_exclusive_by_its_only_holder() {
-    let shared = TAKEN.becomes(Kind::User).and_then(FrameState::shared).unwrap();
+    let shared = TAKEN.becomes(Kind::User).and_then(FrameState::clear_exclusive).unwrap();
     assert!(!shared.is_exclusive());
-    assert_eq!(shared.shared(), None);
-    assert!(shared.unshared().unwrap().is_exclusive());
+    assert_eq!(shared.clear_exclusive(), None);
+    assert!(shared.set_exclusive().unwrap().is_exclusive());
     assert!(shared.with_lazyfree(true).unwrap().is_lazyfree());
 }
 
@@ -39,10 +41,10 @@ fn a_shared_frame_is_made_exclusive_by_its_only_holder() {
 fn a_frame_that_is_referenced_stays_exclusive_and_only_a_kept_one_is_got_to_be_pinned() {
     let user = TAKEN.becomes(Kind::User).unwrap();
     let pinned = user.gotten_to_pin(true).unwrap();
-    assert_eq!((pinned.refcount(), pinned.pincount(), pinned.shared()), (2, 1, None));
-    assert_eq!(user.shared().unwrap().gotten_to_pin(true), None);
+    assert_eq!((pinned.refcount(), pinned.pincount(), pinned.clear_exclusive()), (2, 1, None));
+    assert_eq!(user.clear_exclusive().unwrap().gotten_to_pin(true), None);
     assert_eq!(user.with_lazyfree(true).unwrap().gotten_to_pin(true), None);
-    let of_object = TAKEN.becomes(Kind::File).unwrap();
+    let of_object = TAKEN.becomes(Kind::Object).unwrap();
     assert!(of_object.gotten_to_pin(true).is_some());
     assert_eq!(of_object.gotten_to_pin(false), None, "a private mapping may show it");
     for other in [TAKEN, TAKEN.becomes(Kind::Table).unwrap(), TAKEN.becomes(Kind::Zero).unwrap()] {
@@ -84,13 +86,16 @@ fn only_the_exact_free_block_merges() {
 
 #[test]
 fn a_count_never_overflows() {
-    let file = TAKEN.becomes(Kind::File).unwrap();
-    let full = FrameState(file.0 - 1 + MOST_REFS);
+    let object = TAKEN.becomes(Kind::Object).unwrap();
+    let full = FrameState(object.0 - 1 + MOST_REFS);
     assert_eq!(full.gotten(), None);
     assert_eq!(full.put().unwrap().refcount() as u64, MOST_REFS - 1);
     let most_pins = (PINS / PIN) as u32;
-    let pinned = FrameState(file.0 | PINS);
-    assert_eq!((pinned.pincount(), pinned.refcount(), pinned.kind()), (most_pins, most_pins + 1, Kind::File));
+    let pinned = FrameState(object.0 | PINS);
+    assert_eq!(
+        (pinned.pincount(), pinned.refcount(), pinned.kind()),
+        (most_pins, most_pins + 1, Kind::Object)
+    );
     assert_eq!((pinned.gotten_to_pin(true), pinned.pinned()), (None, None));
     assert_eq!(pinned.gotten().unwrap().refcount(), most_pins + 2);
     assert_eq!(pinned.unpinned().unwrap().pincount(), most_pins - 1);
@@ -103,7 +108,7 @@ fn a_reference_becomes_a_pin_and_the_last_of_either_kind_leaves_the_frame_taken(
     let pinned = user.pinned().unwrap();
     assert_eq!((pinned.refcount(), pinned.pincount(), pinned.put(), pinned.pinned()), (1, 1, None, None));
     assert!(!pinned.has_one_reference() && user.has_one_reference());
-    assert_eq!((pinned.shared(), pinned.unshared()), (None, None));
+    assert_eq!((pinned.clear_exclusive(), pinned.set_exclusive()), (None, None));
     assert_eq!(pinned.unpinned(), Some(TAKEN));
     let both = pinned.gotten().unwrap();
     assert_eq!((both.put(), both.unpinned()), (Some(pinned), Some(user)));

@@ -50,7 +50,7 @@ fn a_frame_whose_record_is_not_written_gives_no_reference() {
         assert!(memory.try_get(pfn).is_none(), "{pfn:?} was never allocated");
         assert!(memory.meta(pfn).is_none(), "the record of {pfn:?} was never written");
     }
-    memory.initialise(&WorkerPool::without_helpers(&machine), 0, &|| false, &|_| ()).unwrap();
+    memory.deferred().initialise(&WorkerPool::without_helpers(&machine), 0, &|| false, &|_| ()).unwrap();
     for pfn in frames {
         assert!(memory.try_get(pfn).is_none(), "{pfn:?} is free");
         let kind = memory.meta(pfn).map(|meta| meta.state().kind());

@@ -230,9 +230,9 @@ fn a_run_of_a_gibibyte_crosses_regions_or_changes_nothing() {
     let memory = memory(&machine);
     let size = PageSize::Giant;
     TestCpu::become_cpu(0);
-    assert_eq!(memory.resize_huge_pool(size, 2, None).total, 1, "2.5 GiB, and the start is not aligned");
+    assert_eq!(memory.hugetlb().resize(size, 2, None).total, 1, "2.5 GiB, and the start is not aligned");
     memory.check().unwrap();
-    memory.resize_huge_pool(size, 0, None);
+    memory.hugetlb().resize(size, 0, None);
     // A block in the middle of every run is taken: nothing is left over of any attempt.
     let held: Vec<_> = (0..600).map(|_| memory.alloc(Order::MAX, AllocRequest::DIRTY).unwrap()).collect();
     let kept: Vec<_> = held.into_iter().filter(|block| block.pfn().0 >> 10 & 255 == 200).collect();
@@ -256,7 +256,7 @@ fn a_run_of_a_gibibyte_crosses_regions_or_changes_nothing() {
 fn random_work_of_all_orders_on_all_cpus_agrees_with_a_plain_set() {
     let mut machine = machine();
     for seed in 0..played(6, 60) {
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let init = if seed % 2 == 0 { RecordInit::Eager } else { RecordInit::Deferred };
         random_work(&machine, init, seed);
     }
@@ -275,10 +275,10 @@ fn random_work(machine: &TestMachine, init: RecordInit, seed: u64) {
                 memory.drain();
             }
             1 => {
-                memory.resize_huge_pool(PageSize::Huge, dice.roll(20), None);
+                memory.hugetlb().resize(PageSize::Huge, dice.roll(20), None);
             }
-            2 if memory.deferred_frames() > 0 => {
-                _ = memory.initialise_on_demand(&memory.zones()[0], Order::BASE, Priority::Normal);
+            2 if memory.deferred().frames() > 0 => {
+                _ = memory.deferred().initialise_on_demand(&memory.zones()[0], Order::BASE, Priority::Normal);
             }
             3 => memory.plan_mishap(1 + dice.roll(4)),
             4..45 => {
@@ -303,13 +303,13 @@ fn random_work(machine: &TestMachine, init: RecordInit, seed: u64) {
         }
         if step % 1000 == 0 {
             let counts = memory.check().unwrap_or_else(|wrong| panic!("seed {seed}, step {step}: {wrong}"));
-            let pooled = memory.huge_pool(PageSize::Huge).total * PageSize::Huge.pages();
-            assert_eq!(counts.allocated, model.len() as u64 + pooled + 1);
+            let hugetlb = memory.hugetlb().counts(PageSize::Huge).total * PageSize::Huge.pages();
+            assert_eq!(counts.allocated, model.len() as u64 + hugetlb + 1);
         }
     }
     memory.plan_mishap(0);
     drop(held);
-    memory.resize_huge_pool(PageSize::Huge, 0, None);
+    memory.hugetlb().resize(PageSize::Huge, 0, None);
     assert_whole(&memory);
 }
 
@@ -345,10 +345,10 @@ fn deferred_blocks_of_several_regions_are_freed_to_each() {
     let start =
         || Memory::start(BootMap::new(&[all]).unwrap().claim(&machine).unwrap(), RecordInit::Deferred);
     let memory = start().unwrap();
-    assert!(memory.deferred_frames() > FRAMES / 2);
+    assert!(memory.deferred().frames() > FRAMES / 2);
     let workers = WorkerPool::without_helpers(&machine);
-    memory.initialise(&workers, 0, &|| false, &|_| ()).unwrap();
-    assert_eq!(memory.deferred_frames(), 0);
+    memory.deferred().initialise(&workers, 0, &|| false, &|_| ()).unwrap();
+    assert_eq!(memory.deferred().frames(), 0);
     memory.check().unwrap();
     assert_whole(&memory);
 }

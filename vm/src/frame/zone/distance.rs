@@ -36,10 +36,27 @@ pub(in crate::frame) fn nearest_zone(
     (0..nodes.len()).min_by_key(far).unwrap_or(0) as u8
 }
 
+impl DistanceList<'_> {
+    /// The index of the zone that is nearest to a CPU.
+    pub fn local_zone(&self, cpu: CpuId) -> usize {
+        self.local_zones.get(cpu.index()).map_or(0, |&zone| zone as usize)
+    }
+}
+
+impl<C: Cpu> Zone<'_, C> {
+    /// The nodes whose CPUs may help with the zone's memory: its own where that has CPUs, else all (memory
+    /// behind a link).
+    pub(in crate::frame) fn helper_nodes<M: Machine<Cpu = C>>(&self, machine: &M) -> NodeMask {
+        let (node, own) = (self.node(), NodeMask::of(self.node()));
+        let has_cpu = (0..machine.nr_cpus()).any(|cpu| machine.node_of(CpuId(cpu)) == node);
+        if has_cpu && own != NodeMask::EMPTY { own } else { NodeMask::ALL }
+    }
+}
+
 impl<M: Machine> Memory<'_, M> {
     /// The node that a CPU's allocations come from first.
     pub fn local_node(&self, cpu: CpuId) -> NodeId {
-        self.zones[self.local_zone(cpu)].node()
+        self.zones[self.distances.local_zone(cpu)].node()
     }
 
     /// The nodes with memory, nearest to `node` first; nearest to the first node with memory where `node` has
@@ -58,10 +75,6 @@ impl<M: Machine> Memory<'_, M> {
         self.zone_of(pfn).node()
     }
 
-    pub(in crate::frame) fn local_zone(&self, cpu: CpuId) -> usize {
-        self.distances.local_zones.get(cpu.index()).map_or(0, |&zone| zone as usize)
-    }
-
     /// The zones that the placement allows, in order.
     pub(in crate::frame) fn zones_from(
         &self,
@@ -72,7 +85,7 @@ impl<M: Machine> Memory<'_, M> {
                 self.zones.iter().position(|zone| zone.node() == node).unwrap_or(0)
             }
             FramePlacement::Local | FramePlacement::Bind(_) | FramePlacement::PreferredMany(_) => {
-                self.local_zone(M::Cpu::id())
+                self.distances.local_zone(M::Cpu::id())
             }
         };
         let (wanted, takes_others) = match placement {

@@ -54,8 +54,8 @@ pub(in crate::frame) use region::RegionPlan;
 pub(in crate::frame) use take::ZoneSearch;
 pub use watermark::Watermark;
 
-use crate::frame::huge_pool::PoolList;
 use crate::frame::huge_zero::HugeZeroCell;
+use crate::frame::hugetlb::HugetlbList;
 use crate::frame::zero_table::ZeroTableCell;
 use crate::frame::{FrameTable, Priority};
 use crate::machine::Cpu;
@@ -88,8 +88,8 @@ pub struct Zone<'m, C: Cpu> {
     largest_block: CacheAligned<AtomicU64<C>>,
     budget: CacheAligned<Budget<C>>,
     runs: SpinLock<(), C, { lockdep::ZONE_RUN.0 }>,
-    /// The node's part of the reserved pool, by size; guarded by the lock of that.
-    huge_pool: [PoolList<C>; 2],
+    /// The node's part of the hugetlb pool, by size; guarded by the lock of that.
+    hugetlb: [HugetlbList<C>; 2],
 }
 
 /// Usable frames of one region of the boot map, and the zone that they belong to.
@@ -131,7 +131,7 @@ impl<'m, C: Cpu> Zone<'m, C> {
             largest_block: CacheAligned(AtomicU64::new(0)),
             budget: CacheAligned(Budget::new(watermark)),
             runs: SpinLock::new(()),
-            huge_pool: [const { PoolList::new() }; 2],
+            hugetlb: [const { HugetlbList::new() }; 2],
         })
     }
 
@@ -157,9 +157,9 @@ impl<'m, C: Cpu> Zone<'m, C> {
         &self.zero_table
     }
 
-    /// The folios of the reserved pool of one size that lie on this node.
-    pub(in crate::frame) fn huge_pool(&self, size: usize) -> &PoolList<C> {
-        &self.huge_pool[size]
+    /// The folios of the hugetlb pool of one size that lie on this node.
+    pub(in crate::frame) fn hugetlb(&self, size: usize) -> &HugetlbList<C> {
+        &self.hugetlb[size]
     }
 
     /// Frames that the zone manages, deferred ones among them.

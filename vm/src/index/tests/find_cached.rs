@@ -67,7 +67,7 @@ fn an_index_at_the_address_of_another_does_not_use_its_cached_hits() {
 
 #[cfg(loom)]
 #[test]
-fn loom_a_cached_item_against_its_replacement_and_reclaim() {
+fn loom_a_cached_item_against_its_replacement_and_free() {
     use crate::sync::testing::run_model;
     use crate::sync::testing::thread;
     use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A lookup against a replacement, in the smallest tree: all executions with a few preemptions.
 //!
-//! Reclaimed nodes are poisoned, so that a lookup that is in one finds nothing. Shadows of a new node's words
+//! Freed nodes are poisoned, so that a lookup that is in one finds nothing. Shadows of a new node's words
 //! are created with the node: loom fails if a lookup reaches one through a store that does not release it.
 
 use super::memory::*;
@@ -49,7 +49,7 @@ fn range(item: &TestItem) -> (u64, u64) {
     (item.range.start.0, item.range.end.0)
 }
 
-/// CPU 0 replaces and reclaims, at once or after a grace period; CPU 1 looks up.
+/// CPU 0 replaces and frees, at once or after a grace period; CPU 1 looks up.
 fn explore(case: Case, at_once: bool) -> &'static Seen {
     let seen: &'static Seen = Box::leak(Box::default());
     run_model(3, move || {
@@ -126,7 +126,7 @@ fn loom_tree_lookup_against_a_replacement_that_splits_the_leaf() {
 }
 
 #[test]
-fn loom_tree_nodes_reclaimed_at_once_are_missed() {
+fn loom_tree_nodes_freed_at_once_are_missed() {
     let seen = explore(SPLIT, true);
     assert!(seen.neither.load(Relaxed) > 0, "without a grace period the model must fail");
 }

@@ -5,7 +5,7 @@ use crate::index::{IndexItem, IndexMemory, IndexNode, RangeIndex, Ranged};
 use crate::machine::testing::TestCpu;
 #[cfg(not(loom))]
 use crate::sync::ReadGuard;
-use crate::sync::{Rcu, RcuHead, RcuList, Reclaim, UniqueId};
+use crate::sync::{DeferredFree, Rcu, RcuHead, RcuList, UniqueId};
 use crate::units::{Vpn, VpnRange};
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -126,11 +126,11 @@ impl<'a> HeapMemory<'a> {
 // a grace period.
 unsafe impl<const F: usize> IndexMemory<TestItem, TestCpu, F> for HeapMemory<'_> {
     fn id(&self) -> UniqueId {
-        Reclaim::id(self)
+        DeferredFree::id(self)
     }
 
     fn rcu(&self) -> UniqueId {
-        Reclaim::id(self)
+        DeferredFree::id(self)
     }
 
     fn alloc_node(&self) -> Option<NonNull<IndexNode<TestCpu, F>>> {
@@ -182,18 +182,18 @@ unsafe impl<const F: usize> IndexMemory<TestItem, TestCpu, F> for HeapMemory<'_>
         }
         while let Some((object, tag)) = objects.pop::<TestCpu>() {
             // SAFETY: tests without an RCU have no readers.
-            unsafe { self.reclaim(tag, object) };
+            unsafe { self.free_deferred(tag, object) };
         }
     }
 }
 
 // SAFETY: all of one id free to the host's heap, from which all objects come.
-unsafe impl Reclaim for HeapMemory<'_> {
+unsafe impl DeferredFree for HeapMemory<'_> {
     fn id(&self) -> UniqueId {
         self.id.unwrap_or(*NO_READERS)
     }
 
-    unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
+    unsafe fn free_deferred(&self, tag: usize, object: NonNull<RcuHead>) {
         // SAFETY: retired with the tag of its kind, for nodes the fan-out.
         unsafe {
             match tag {

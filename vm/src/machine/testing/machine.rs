@@ -127,7 +127,7 @@ impl<F: Format> TestMachine<F> {
 
     /// Makes all memory claimable again. What was made of it borrowed the machine, and so is gone, but for
     /// handlers, which are removed.
-    pub fn reclaim_memory(&mut self) {
+    pub fn unclaim_memory(&mut self) {
         self.lines.set_handler(None);
         self.set_program(None);
         self.claims.get_mut().unwrap().clear();

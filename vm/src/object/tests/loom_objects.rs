@@ -85,11 +85,11 @@ fn explore(before: fn(&World), parts: [fn(&World) -> bool; 2]) -> [usize; 2] {
                 TestCpu::become_cpu(1);
                 world.rcu.wait(machine, &world.memory);
                 TestCpu::become_cpu(0);
-                world.memory.shrink_pools();
+                world.memory.shrink_slab_pools();
                 assert_eq!(world.memory.check().unwrap().allocated, allocated);
                 let kinds = machine.frames().start.0..machine.frames().end.0;
                 let mut kinds = kinds.filter_map(|pfn| Some(world.memory.meta(Pfn(pfn))?.state().kind()));
-                assert!(kinds.all(|kind| kind != Kind::File && kind != Kind::Table));
+                assert!(kinds.all(|kind| kind != Kind::Object && kind != Kind::Table));
             });
         });
     });

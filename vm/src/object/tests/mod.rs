@@ -27,7 +27,7 @@ fn with_object(pages: u64, test: impl FnOnce(&Objects<'_, TestMachine>, &TestMem
     objects.unmapped(&memory, &rcu, NUMBER, pages);
     assert!(objects.get(NUMBER, &rcu.read()).is_none(), "a dead object has no number");
     rcu.wait(&machine, &memory);
-    memory.shrink_pools();
+    memory.shrink_slab_pools();
     assert_eq!(memory.check().unwrap().allocated, before);
 }
 
@@ -76,7 +76,7 @@ fn one_page_takes_no_node() {
         let kinds: Vec<_> = kinds.filter_map(|pfn| Some(memory.meta(Pfn(pfn))?.state().kind())).collect();
         assert!(!kinds.contains(&Kind::Table));
         let meta = memory.meta(frame).unwrap();
-        assert_eq!((meta.state().kind(), meta.owner()), (Kind::File, (NUMBER.get(), 0)));
+        assert_eq!((meta.state().kind(), meta.owner()), (Kind::Object, (NUMBER.get(), 0)));
     });
 }
 

@@ -23,7 +23,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] for too many mappings, or for lack of memory; [`Error::Invalid`] where a page of
-    /// the reserved pool would be cut. Nothing has changed, but for a first split where the second is
+    /// the hugetlb pool would be cut. Nothing has changed, but for a first split where the second is
     /// refused.
     pub fn apply_change(
         &self,
@@ -33,7 +33,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
         reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Result<(), Error> {
         let Some(vma) = vma.filter(|_| change.removes_vma) else { return Ok(()) };
-        let may_change = self.limits(edit.held()).may_change(change).is_ok();
+        let may_change = self.limits(edit.token()).may_change(change).is_ok();
         if !may_change || !vma.may_be_cut(change.part_of(&vma)) {
             return Err(self.refuse_change(edit, change, &vma, reserve));
         }
@@ -53,7 +53,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
         vma: &VmaAttributes,
         reserve: Option<&Reserve<'_, 'v, M>>,
     ) -> Error {
-        let (part, limits) = (change.part_of(vma), self.limits(edit.held()));
+        let (part, limits) = (change.part_of(vma), self.limits(edit.token()));
         if limits.may_split().is_err() {
             return Error::NoMemory;
         }
@@ -75,14 +75,14 @@ impl<'v, M: Machine> Mappings<'v, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] where one mapping would become three and may not, [`Error::Invalid`] where a page
-    /// of the reserved pool would be cut.
+    /// of the hugetlb pool would be cut.
     #[cold]
     #[inline(never)]
     pub fn split_mappings(&self, guard: &RangeGuard<'_, M>, range: VpnRange) -> Result<(), Error> {
-        let first = self.first_in(guard.held(), range);
+        let first = self.first_in(guard.token(), range);
         let is_hole = |vma: VmaAttributes| vma.range.start < range.start && range.end < vma.range.end;
         if first.is_some_and(is_hole) {
-            self.limits(guard.held()).may_split()?;
+            self.limits(guard.token()).may_split()?;
         }
         for page in [range.start, range.end] {
             let edit = VmaEdit::new(self, guard);

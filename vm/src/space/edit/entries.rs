@@ -21,9 +21,9 @@ pub(in crate::space) struct Entries<'v, M: Machine> {
     pub tlb: SpaceTlb<M::Cpu>,
     /// How far a fork has come. On a line of its own: a fork stores it at each table, write faults read it.
     pub fork: CacheAligned<ForkCursor<M::Cpu>>,
-    /// Whether a leaf may be huge, or become so by a fault: given frames were mapped, a mapping may have huge
-    /// pages, or is of the hugetlb pool. Written, once, under a [`RangeGuard`](super::RangeGuard), before
-    /// that can be; read under a guard of any kind.
+    /// Whether a leaf may be huge, or become so by a fault: PFN-mapped frames were mapped, a mapping may have
+    /// huge pages, or is of the hugetlb pool. Written, once, under a [`RangeGuard`](super::RangeGuard),
+    /// before that can be; read under a guard of any kind.
     has_huge_leaves: AtomicU64<M::Cpu>,
 }
 
@@ -34,7 +34,7 @@ impl<'v, M: Machine> Entries<'v, M> {
             vm,
             table,
             tlb: SpaceTlb::new(space),
-            fork: CacheAligned(ForkCursor::new(vm.huge_sizes)),
+            fork: CacheAligned(ForkCursor::new(vm.mthp)),
             has_huge_leaves: AtomicU64::new(may_have_huge_leaves as u64),
         }
     }
@@ -93,7 +93,7 @@ impl<'v, M: Machine> Entries<'v, M> {
     /// [`Error::NoMemory`].
     pub fn alloc_table(&self) -> Result<TableFrame<'v, M>, Error> {
         let vm = self.vm;
-        vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(Error::NoMemory)
+        vm.retry_after_trim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(Error::NoMemory)
     }
 
     /// The entry of the page, if that is a huge leaf.
@@ -124,8 +124,9 @@ impl<'v, M: Machine> Entries<'v, M> {
     }
 
     /// Makes this CPU's TLB ask the tables again for a page whose entry allows an access that was refused.
+    /// (Linux: `flush_tlb_fix_spurious_fault`.)
     #[inline(always)]
-    pub fn forget_refusal(&self, page: Vpn, _preempt_off: &impl PreemptOff<M::Cpu>) {
+    pub fn fix_spurious_fault(&self, page: Vpn, _preempt_off: &impl PreemptOff<M::Cpu>) {
         if M::Format::REMEMBERS_REFUSALS && !mutant!("fault.refusal-remembered") {
             self.vm.machine.flush_range(VpnRange::new(page, page.add(1)));
         }

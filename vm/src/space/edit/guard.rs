@@ -6,17 +6,18 @@
 //! | [`place`](Mappings::place) | the range that it chooses, to write | mmap |
 //! | [`write_two`](Mappings::write_two) | two ranges, to write | moving mappings |
 //! | [`write_all`](Mappings::write_all) | all of the space, to write | its end; fork |
-//! | [`share`](Mappings::share) | a range, to read | locked faults, mincore, MADV_DONTNEED |
+//! | [`read`](Mappings::read) | a range, to read | locked faults, mincore, MADV_DONTNEED |
 //!
 //! ```text
 //!   mappings    [ prev          ][     ][    ]      [ next ...
 //!   range                  |=============|
-//!   hull                  |===============|           one page more at each end: neighbours to merge with
+//!   widened               |===============|           one page more at each end: neighbours to merge with
 //! ```
 //!
 //! The holder of a guard clears and changes entries of its range only, reads mappings that have a page in the
-//! hull, and replaces these by mappings that say the same of every page outside of the range. Debug builds
-//! assert that; release builds know no ranges. The right is passed on as [`Held`], which costs nothing.
+//! widened range, and replaces these by mappings that say the same of every page outside of the range. Debug
+//! builds assert that; release builds know no ranges. The right is passed on as [`RangeToken`], which costs
+//! nothing.
 //!
 //! All guards take one lock of the space today, so a guard excludes more than its range. Only the freeing of
 //! empty tables in the hole next to a range relies on that: that no *writer* is anywhere.
@@ -44,7 +45,7 @@ const ALL: VpnRange = VpnRange { start: Vpn(0), end: Vpn(1 << 52) };
 /// is in them.
 #[must_use = "the range is unlocked once this is dropped"]
 pub struct RangeGuard<'a, M: Machine> {
-    held: Held<'a>,
+    token: RangeToken<'a>,
     lock: RwWriteGuard<'a, M::Cpu, { lockdep::SPACE.0 }>,
 }
 
@@ -52,7 +53,7 @@ pub struct RangeGuard<'a, M: Machine> {
 /// no page of it is mapped again before the flush has ended (protocol P3); readers may be.
 #[must_use = "the range is unlocked once this is dropped"]
 pub struct PublishedGuard<'a, M: Machine> {
-    held: Held<'a>,
+    token: RangeToken<'a>,
     /// Raised before readers are let in: a fault that is refused because of the new mappings sees it.
     pending: PendingFlush<'a, M::Cpu>,
     _lock: PublishedLock<'a, M>,
@@ -77,13 +78,13 @@ const LONG_EDIT: u64 = if cfg!(loom) {
 /// A range of a space, locked to read: no writer replaces its mappings.
 #[must_use = "the range is unlocked once this is dropped"]
 pub struct RangeReadGuard<'a, M: Machine> {
-    held: Held<'a>,
+    token: RangeToken<'a>,
     _lock: RwReadGuard<'a, M::Cpu, { lockdep::SPACE.0 }>,
 }
 
 /// Proof that a guard exists, and in debug builds which pages it covers. Only guards make it.
 #[derive(Clone, Copy, Debug)]
-pub struct Held<'g> {
+pub struct RangeToken<'g> {
     /// The number of the space, and the locked ranges, in ascending order.
     #[cfg(debug_assertions)]
     locked: (SpaceId, [VpnRange; 2]),
@@ -91,7 +92,7 @@ pub struct Held<'g> {
 }
 
 const _: () =
-    assert!(cfg!(debug_assertions) || size_of::<Held<'_>>() == 0, "a release build knows no ranges");
+    assert!(cfg!(debug_assertions) || size_of::<RangeToken<'_>>() == 0, "a release build knows no ranges");
 
 impl<M: Machine> AddressSpace<'_, M> {
     /// Locks a range to write. Sleeps while other guards hold it.
@@ -112,13 +113,13 @@ impl<M: Machine> AddressSpace<'_, M> {
 
     /// Locks a range to read. Sleeps while a writer holds a part of it or waits for it.
     #[inline(always)]
-    pub fn share(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
-        self.mappings.share(range)
+    pub fn read(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+        self.mappings.read(range)
     }
 
     /// Locks the whole space to read.
-    pub fn share_all(&self) -> RangeReadGuard<'_, M> {
-        self.mappings.share_all()
+    pub fn read_all(&self) -> RangeReadGuard<'_, M> {
+        self.mappings.read_all()
     }
 }
 
@@ -126,13 +127,13 @@ impl<M: Machine> Mappings<'_, M> {
     /// Locks a range to write. Sleeps while other guards hold it.
     #[inline]
     pub fn write(&self, range: VpnRange) -> RangeGuard<'_, M> {
-        RangeGuard { lock: self.lock.write(), held: Held::new(self.id, [range, range]) }
+        RangeGuard { lock: self.lock.write(), token: RangeToken::new(self.id, [range, range]) }
     }
 
     /// Locks two ranges to write, as one step. Sleeps while other guards hold a part of them.
     pub fn write_two(&self, one: VpnRange, other: VpnRange) -> RangeGuard<'_, M> {
         let ranges = if one.start <= other.start { [one, other] } else { [other, one] };
-        RangeGuard { lock: self.lock.write(), held: Held::new(self.id, ranges) }
+        RangeGuard { lock: self.lock.write(), token: RangeToken::new(self.id, ranges) }
     }
 
     /// Locks the whole space to write.
@@ -142,13 +143,13 @@ impl<M: Machine> Mappings<'_, M> {
 
     /// Locks a range to read. Sleeps while a writer holds a part of it or waits for it.
     #[inline(always)]
-    pub fn share(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
-        RangeReadGuard { _lock: self.lock.read(), held: Held::new(self.id, [range, range]) }
+    pub fn read(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+        RangeReadGuard { _lock: self.lock.read(), token: RangeToken::new(self.id, [range, range]) }
     }
 
     /// Locks the whole space to read.
-    pub fn share_all(&self) -> RangeReadGuard<'_, M> {
-        self.share(ALL)
+    pub fn read_all(&self) -> RangeReadGuard<'_, M> {
+        self.read(ALL)
     }
 
     /// Ends the part of a writer that is alone, once it has published: it goes on to edit the entries of
@@ -160,8 +161,8 @@ impl<M: Machine> Mappings<'_, M> {
         guard: RangeGuard<'a, M>,
         edited: VpnRange,
     ) -> PublishedGuard<'a, M> {
-        let RangeGuard { held, lock } = guard;
-        held.assert_covers(self.id, edited);
+        let RangeGuard { token, lock } = guard;
+        token.assert_covers(self.id, edited);
         let is_late = mutant!("published.pending-too-late");
         let early = if is_late { None } else { Some(entries.tlb.begin_edit()) };
         let _lock = if edited.len() >= LONG_EDIT || lock.is_reader_waiting() {
@@ -175,28 +176,28 @@ impl<M: Machine> Mappings<'_, M> {
         } else {
             PublishedLock::Alone { _lock: lock }
         };
-        PublishedGuard { held, pending: early.unwrap_or_else(|| entries.tlb.begin_edit()), _lock }
+        PublishedGuard { token, pending: early.unwrap_or_else(|| entries.tlb.begin_edit()), _lock }
     }
 
     /// Locks a range to read, for a caller that looks at entries: those of each mapping are its own.
-    pub fn share_live(&self, entries: &Entries<'_, M>, range: VpnRange) -> RangeReadGuard<'_, M> {
-        let guard = self.share(range);
+    pub fn read_live(&self, entries: &Entries<'_, M>, range: VpnRange) -> RangeReadGuard<'_, M> {
+        let guard = self.read(range);
         if !entries.tlb.is_flush_pending() || !self.is_any_busy(range) {
             return guard;
         }
         drop(guard);
-        self.share_after_writers(range)
+        self.read_after_writers(range)
     }
 
     /// Locks a range to read, for a caller that drops contents: no fork is under way, whose child would have
     /// pages from before that and others from after it, and no collapse, which may have copied them.
-    pub fn share_after_fork(&self, entries: &Entries<'_, M>, range: VpnRange) -> RangeReadGuard<'_, M> {
-        let guard = self.share(range);
+    pub fn read_after_fork(&self, entries: &Entries<'_, M>, range: VpnRange) -> RangeReadGuard<'_, M> {
+        let guard = self.read(range);
         if !entries.fork.is_under_way() || mutant!("madvise.beside-fork") {
             return guard;
         }
         drop(guard);
-        self.share_after_writers(range)
+        self.read_after_writers(range)
     }
 
     /// Unlocks the range, for a caller that is about to say that pages are not mapped, or not so: it waits
@@ -209,38 +210,38 @@ impl<M: Machine> Mappings<'_, M> {
     ) {
         drop(guard);
         if entries.tlb.is_flush_pending() {
-            drop(self.share_after_writers(range));
+            drop(self.read_after_writers(range));
         }
     }
 
     /// Locks a range to read, once no edit of a writer is under way.
     #[inline(never)]
-    pub fn share_after_writers(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
-        let RangeGuard { held, lock } = self.write(range);
-        RangeReadGuard { held, _lock: lock.downgrade() }
+    pub fn read_after_writers(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
+        let RangeGuard { token, lock } = self.write(range);
+        RangeReadGuard { token, _lock: lock.downgrade() }
     }
 }
 
 impl<M: Machine> RangeGuard<'_, M> {
     /// Proof of the locked pages.
     #[inline(always)]
-    pub fn held(&self) -> Held<'_> {
-        self.held
+    pub fn token(&self) -> RangeToken<'_> {
+        self.token
     }
 
     /// The guard of a part of this guard's range.
     #[inline(always)]
     pub(in crate::space) fn narrow(self, range: VpnRange) -> Self {
-        let held = self.held.narrow(range);
-        Self { held, ..self }
+        let token = self.token.narrow(range);
+        Self { token, ..self }
     }
 }
 
 impl<'a, M: Machine> PublishedGuard<'a, M> {
     /// Proof of the locked pages.
     #[inline(always)]
-    pub fn held(&self) -> Held<'_> {
-        self.held
+    pub fn token(&self) -> RangeToken<'_> {
+        self.token
     }
 
     /// The edit that waits for its flush.
@@ -253,13 +254,13 @@ impl<'a, M: Machine> PublishedGuard<'a, M> {
 impl<M: Machine> RangeReadGuard<'_, M> {
     /// Proof of the locked pages.
     #[inline(always)]
-    pub fn held(&self) -> Held<'_> {
-        self.held
+    pub fn token(&self) -> RangeToken<'_> {
+        self.token
     }
 }
 
 #[cfg(not(debug_assertions))]
-impl Held<'_> {
+impl RangeToken<'_> {
     #[inline(always)]
     fn new(_space: SpaceId, _ranges: [VpnRange; 2]) -> Self {
         Self { _guard: PhantomData }
@@ -289,7 +290,7 @@ impl Held<'_> {
 }
 
 #[cfg(debug_assertions)]
-impl Held<'_> {
+impl RangeToken<'_> {
     fn new(space: SpaceId, ranges: [VpnRange; 2]) -> Self {
         Self { locked: (space, ranges), _guard: PhantomData }
     }
@@ -310,7 +311,7 @@ impl Held<'_> {
 
     /// Asserts that mappings with a page in `range` may be read.
     pub fn assert_may_read(self, space: SpaceId, range: VpnRange) {
-        self.assert_covered(space, range, hull);
+        self.assert_covered(space, range, widened);
     }
 
     fn assert_covered(self, space: SpaceId, range: VpnRange, of: fn(VpnRange) -> VpnRange) {
@@ -320,15 +321,15 @@ impl Held<'_> {
         assert!(covered, "{range:?} is touched, but the guard holds {ranges:?}");
     }
 
-    /// Asserts that `new` may replace `old`: it has a page in the hull, and `new` says the same of each page
-    /// of it outside of the held ranges.
+    /// Asserts that `new` may replace `old`: it has a page in the widened range, and `new` says the same of
+    /// each page of it outside of the held ranges.
     pub fn assert_may_replace(
         self,
         old: impl FnOnce() -> VmaAttributes,
         new: &[Option<(VmaAttributes, VmaState)>],
     ) {
         let (old, (_, ranges)) = (old(), self.locked);
-        let touched = ranges.iter().any(|&held| !hull(held).intersect(old.range).is_empty());
+        let touched = ranges.iter().any(|&held| !widened(held).intersect(old.range).is_empty());
         assert!(touched, "{old:?} is replaced, but the guard holds {ranges:?}");
         let starts = [old.range.start, ranges[0].end, ranges[1].end];
         let ends = [ranges[0].start, ranges[1].start, old.range.end];
@@ -346,24 +347,24 @@ impl Held<'_> {
 
 /// The range and one page around it.
 #[cfg(debug_assertions)]
-fn hull(range: VpnRange) -> VpnRange {
+fn widened(range: VpnRange) -> VpnRange {
     VpnRange::new(Vpn(range.start.0.saturating_sub(1)), range.end.add(1))
 }
 
 impl<M: Machine> fmt::Debug for RangeGuard<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "locked to write: {:?}", self.held)
+        write!(f, "locked to write: {:?}", self.token)
     }
 }
 
 impl<M: Machine> fmt::Debug for PublishedGuard<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "published: {:?}", self.held)
+        write!(f, "published: {:?}", self.token)
     }
 }
 
 impl<M: Machine> fmt::Debug for RangeReadGuard<'_, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "locked to read: {:?}", self.held)
+        write!(f, "locked to read: {:?}", self.token)
     }
 }

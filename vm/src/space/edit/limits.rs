@@ -3,7 +3,7 @@
 //! This is the only place that knows how mappings are counted. The holder of a guard asks it, so a
 //! count may later be kept in several parts, each drawn on by the holders of some ranges.
 
-use super::Held;
+use super::RangeToken;
 use super::mappings::Mappings;
 use crate::machine::Machine;
 use crate::space::Error;
@@ -17,7 +17,7 @@ pub struct Limits<'a, 'v, M: Machine> {
 impl<'v, M: Machine> Mappings<'v, M> {
     /// The limits, for the holder of a guard.
     #[inline(always)]
-    pub fn limits<'a>(&'a self, _held: Held<'_>) -> Limits<'a, 'v, M> {
+    pub fn limits<'a>(&'a self, _held: RangeToken<'_>) -> Limits<'a, 'v, M> {
         Limits { mappings: self }
     }
 }

@@ -1,7 +1,7 @@
 //! Reading mappings, with a guard and without.
 
 use super::mappings::Mappings;
-use super::{Held, PublishedGuard};
+use super::{PublishedGuard, RangeToken};
 use crate::machine::Machine;
 use crate::table::may_cover_table;
 use crate::units::{Vpn, VpnRange};
@@ -10,8 +10,8 @@ use crate::vma::{VmaAttributes, VmaFlags};
 impl<M: Machine> Mappings<'_, M> {
     /// The first mapping that holds a page of the range.
     #[inline]
-    pub fn first_in(&self, held: Held<'_>, range: VpnRange) -> Option<VmaAttributes> {
-        held.assert_may_read(self.id, range);
+    pub fn first_in(&self, token: RangeToken<'_>, range: VpnRange) -> Option<VmaAttributes> {
+        token.assert_may_read(self.id, range);
         self.first_in_racy(range)
     }
 
@@ -42,13 +42,13 @@ impl<M: Machine> Mappings<'_, M> {
     /// that mapping. Returns whether no page of the range lies in a hole.
     pub fn each_part_in<E>(
         &self,
-        held: Held<'_>,
+        token: RangeToken<'_>,
         range: VpnRange,
         mut visit: impl FnMut(VpnRange, &VmaAttributes) -> Result<(), E>,
     ) -> Result<bool, E> {
         let mut holes = false;
         let mut rest = range;
-        while let Some(vma) = self.first_in(held, rest) {
+        while let Some(vma) = self.first_in(token, rest) {
             let part = rest.intersect(vma.range);
             holes |= part.start > rest.start;
             visit(part, &vma)?;
@@ -58,10 +58,10 @@ impl<M: Machine> Mappings<'_, M> {
     }
 
     /// Number of pages of the range that are committed already.
-    pub fn committed_in(&self, held: Held<'_>, range: VpnRange) -> u64 {
+    pub fn committed_in(&self, token: RangeToken<'_>, range: VpnRange) -> u64 {
         let mut committed = 0;
         let mut rest = range;
-        while let Some(vma) = self.first_in(held, rest) {
+        while let Some(vma) = self.first_in(token, rest) {
             let part = rest.intersect(vma.range);
             committed += if vma.flags.contains(VmaFlags::ACCOUNT) { part.len() } else { 0 };
             rest = VpnRange::new(part.end, range.end);
@@ -85,7 +85,7 @@ impl<M: Machine> Mappings<'_, M> {
         range: VpnRange,
         touching: [Option<VmaAttributes>; 2],
     ) -> Option<VpnRange> {
-        guard.held().assert_covers(self.id, range);
+        guard.token().assert_covers(self.id, range);
         let [left, right] = touching;
         let mut hole = VpnRange::new(
             left.map_or(Vpn(0), |vma| vma.range.end),

@@ -9,7 +9,7 @@ use crate::space::{Error, Layout, SpaceId, Vm};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{CacheAligned, RwLock, lockdep};
 use crate::units::Vpn;
-use crate::vma::{AnonId, HugeRefusal, Vma, VmaAttributes, VmaState, VmaTree};
+use crate::vma::{AnonId, ThpDisable, Vma, VmaAttributes, VmaState, VmaTree};
 
 /// The mappings of a space.
 pub(in crate::space) struct Mappings<'v, M: Machine> {
@@ -25,8 +25,8 @@ pub(in crate::space) struct Mappings<'v, M: Machine> {
     pub(super) records: IndexAllocator<'v, 'v, Vma<M::Cpu>, M>,
     /// Taken by way of guards only. See `docs/design/locking.md`.
     pub lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
-    /// A [`HugeRefusal`](crate::vma::HugeRefusal). Relaxed: advice to faults.
-    huge_refusal: AtomicU64<M::Cpu>,
+    /// A [`ThpDisable`]. Relaxed: advice to faults.
+    thp_disable: AtomicU64<M::Cpu>,
     /// Where the heap ends; changed under a [`RangeGuard`](super::RangeGuard) of the page there.
     pub heap_end: CacheAligned<AtomicU64<M::Cpu>>,
 }
@@ -43,19 +43,19 @@ impl<'v, M: Machine> Mappings<'v, M> {
             vmas: VmaTree::new(&records),
             records,
             lock: CacheAligned(RwLock::new()),
-            huge_refusal: AtomicU64::new(0),
+            thp_disable: AtomicU64::new(0),
             heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
         }
     }
 
-    /// Refuses huge pages to the faults of the space from now on, or allows them again.
-    pub fn refuse_huge_pages(&self, refusal: HugeRefusal) {
-        self.huge_refusal.store(refusal as u64, Relaxed);
+    /// Sets which huge pages the faults of the space may map from now on.
+    pub fn set_thp_disable(&self, thp_disable: ThpDisable) {
+        self.thp_disable.store(thp_disable as u64, Relaxed);
     }
 
-    /// Whether huge pages are refused to the faults of the space.
-    pub fn huge_refusal(&self) -> HugeRefusal {
-        HugeRefusal::from_bits(self.huge_refusal.load(Relaxed))
+    /// Which huge pages the faults of the space may not map.
+    pub fn thp_disable(&self) -> ThpDisable {
+        ThpDisable::from_bits(self.thp_disable.load(Relaxed))
     }
 
     /// Adds a mapping that a fork gives to a space which only the caller knows.

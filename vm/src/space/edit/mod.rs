@@ -9,7 +9,7 @@
 //! | `lookup` | reading mappings |
 //! | `replace` | replacing mappings at one instant |
 //! | `split` | [`Split`]: huge leaves that a range cuts |
-//! | `pool` | entries of the reserved pool, and how they are emptied |
+//! | `hugetlb` | entries of the hugetlb pool, and how they are emptied |
 //! | `parallel_zap` | clearing the leaves of large ranges by several CPUs |
 //! | `zap` | editing entries: flush, then free; freeing empty tables |
 //! | `zap_leaves` | [`Zap`]: clearing the leaves of a range |
@@ -18,11 +18,11 @@
 mod change;
 pub(super) mod entries;
 mod guard;
+mod hugetlb;
 mod limits;
 mod lookup;
 mod mappings;
 mod parallel_zap;
-mod pool;
 mod replace;
 mod split;
 #[cfg(all(test, not(loom)))]
@@ -30,7 +30,7 @@ mod tests;
 mod zap;
 mod zap_leaves;
 
-pub use guard::{Held, PublishedGuard, RangeGuard, RangeReadGuard};
+pub use guard::{PublishedGuard, RangeGuard, RangeReadGuard, RangeToken};
 pub(in crate::space) use mappings::Mappings;
 pub(in crate::space) use parallel_zap::part_pages;
 pub use replace::VmaEdit;

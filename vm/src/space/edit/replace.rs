@@ -12,7 +12,7 @@
 //! gets none and faults fall back and wait. A writer that is refused makes it live again.
 
 use super::mappings::Mappings;
-use super::{Held, PublishedGuard, RangeGuard};
+use super::{PublishedGuard, RangeGuard, RangeToken};
 use crate::index::IndexMemory;
 use crate::machine::Machine;
 use crate::space::Error;
@@ -28,7 +28,7 @@ const FROZEN: usize = 4;
 /// dropped.
 pub struct VmaEdit<'a, 'v, M: Machine> {
     mappings: &'a Mappings<'v, M>,
-    held: Held<'a>,
+    token: RangeToken<'a>,
     /// Start pages of the mappings that it froze: the first `nr_frozen` of these.
     frozen: [Cell<Vpn>; FROZEN],
     nr_frozen: Cell<usize>,
@@ -42,7 +42,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
     pub fn new(mappings: &'a Mappings<'v, M>, guard: &'a RangeGuard<'_, M>) -> Self {
         Self {
             mappings,
-            held: guard.held(),
+            token: guard.token(),
             frozen: [const { Cell::new(Vpn(0)) }; FROZEN],
             nr_frozen: Cell::new(0),
             replaced: VpnRange::default(),
@@ -50,13 +50,13 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
     }
 
     /// The pages that its caller holds.
-    pub(super) fn held(&self) -> Held<'a> {
-        self.held
+    pub(super) fn token(&self) -> RangeToken<'a> {
+        self.token
     }
 
     /// The mapping that holds `page`, as it stays until this edit is done.
     pub fn at(&self, page: Vpn) -> Option<VmaAttributes> {
-        self.held.assert_may_read(self.mappings.id, VpnRange::new(page, page.add(1)));
+        self.token.assert_may_read(self.mappings.id, VpnRange::new(page, page.add(1)));
         let reading = self.mappings.vm.rcu.read();
         Some(self.keep(self.mappings.vmas.find(&reading, page)?))
     }
@@ -76,7 +76,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
 
     /// The first mapping that holds a page of the range, which is not empty.
     pub fn first_in(&self, range: VpnRange) -> Option<VmaAttributes> {
-        self.held.assert_may_read(self.mappings.id, range);
+        self.token.assert_may_read(self.mappings.id, range);
         let reading = self.mappings.vm.rcu.read();
         let vma = self.mappings.vmas.at_or_after(&reading, range.start)?;
         (vma.range().start < range.end).then(|| self.keep(vma))
@@ -120,13 +120,13 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         new: &[Option<(VmaAttributes, VmaState)>],
         gone: VpnRange,
     ) -> Result<(), Error> {
-        let mut has_reclaimed = false;
+        let mut has_trimmed = false;
         while !self.try_replace(memory, old, new, gone) {
             // It may wait for readers: they wait neither for a frozen mapping nor for the space's lock.
-            if has_reclaimed || !self.mappings.vm.reclaim_for_lack() {
+            if has_trimmed || !self.mappings.vm.trim_for_lack() {
                 return Err(Error::NoMemory);
             }
-            has_reclaimed = true;
+            has_trimmed = true;
         }
         self.replaced = old;
         Ok(())
@@ -144,7 +144,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         let records = new.iter().flatten().map(|&(attributes, state)| Vma::new(attributes, state));
         let Ok(prepared) = self.mappings.vmas.prepare(old, records, memory) else { return false };
         prepared.publish_and(|vma| {
-            self.held.assert_may_replace(|| vma.attributes(), new);
+            self.token.assert_may_replace(|| vma.attributes(), new);
             self.mappings.release_backing(vma.backing(), gone.intersect(vma.range()));
         });
         true
@@ -154,8 +154,12 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
 impl<'v, M: Machine> Mappings<'v, M> {
     /// Memory for an edit of every mapping in the range, where that is more than one: it must not run out of
     /// memory after it has changed some.
-    pub fn reserve_for(&self, held: Held<'_>, range: VpnRange) -> Result<Option<Reserve<'_, 'v, M>>, Error> {
-        match self.first_in(held, range) {
+    pub fn reserve_for(
+        &self,
+        token: RangeToken<'_>,
+        range: VpnRange,
+    ) -> Result<Option<Reserve<'_, 'v, M>>, Error> {
+        match self.first_in(token, range) {
             Some(vma) if vma.range.end < range.end && !mutant!("protect.reserve-skipped") => {
                 self.vm.reserve().map(Some).ok_or(Error::NoMemory)
             }
@@ -165,7 +169,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
 
     /// Makes the busy mapping at `page` live.
     pub fn make_live(&self, guard: &PublishedGuard<'_, M>, page: Vpn) {
-        guard.held().assert_covers(self.id, VpnRange::new(page, page.add(1)));
+        guard.token().assert_covers(self.id, VpnRange::new(page, page.add(1)));
         let reading = self.vm.rcu.read();
         if let Some(vma) = self.vmas.find(&reading, page) {
             vma.make_live();

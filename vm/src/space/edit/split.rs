@@ -19,7 +19,7 @@
 //! the range, so the fault comes after it.
 
 use super::entries::Entries;
-use super::{Held, PublishedGuard};
+use super::{PublishedGuard, RangeToken};
 use crate::frame::TableFrame;
 use crate::machine::{Entry, Machine};
 use crate::space::{Counter, Error};
@@ -67,16 +67,20 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
     /// # Errors
     /// [`Error::NoMemory`].
     #[inline]
-    pub fn reserve(self, held: Held<'_>, range: VpnRange) -> Result<Option<SplitReserve<'v, M>>, Error> {
+    pub fn reserve(
+        self,
+        token: RangeToken<'_>,
+        range: VpnRange,
+    ) -> Result<Option<SplitReserve<'v, M>>, Error> {
         if !self.entries.may_have_huge_leaves() {
             return Ok(None);
         }
-        self.reserve_both_ends(held, range).map(Some)
+        self.reserve_both_ends(token, range).map(Some)
     }
 
     #[cold]
-    fn reserve_both_ends(self, held: Held<'_>, range: VpnRange) -> Result<SplitReserve<'v, M>, Error> {
-        held.assert_covers(self.entries.id(), range);
+    fn reserve_both_ends(self, token: RangeToken<'_>, range: VpnRange) -> Result<SplitReserve<'v, M>, Error> {
+        token.assert_covers(self.entries.id(), range);
         Ok(SplitReserve { start: self.reserve_end(range.start)?, end: self.reserve_end(range.end)? })
     }
 
@@ -104,7 +108,7 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
     #[inline]
     pub fn ends(self, guard: &PublishedGuard<'_, M>, range: VpnRange, reserve: Option<SplitReserve<'v, M>>) {
         if let Some(reserve) = reserve {
-            guard.held().assert_covers(self.entries.id(), range);
+            guard.token().assert_covers(self.entries.id(), range);
             self.end(range.start, reserve.start);
             if !mutant!("split.end-left-whole") {
                 self.end(range.end, reserve.end);
@@ -126,11 +130,11 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
     /// # Errors
     /// [`Error::NoMemory`]; leaves may have been split.
     #[inline]
-    pub fn ends_shared(self, held: Held<'_>, range: VpnRange) -> Result<(), Error> {
+    pub fn ends_shared(self, token: RangeToken<'_>, range: VpnRange) -> Result<(), Error> {
         if !self.entries.may_have_huge_leaves() {
             return Ok(());
         }
-        held.assert_covers(self.entries.id(), range);
+        token.assert_covers(self.entries.id(), range);
         [range.start, range.end].into_iter().try_for_each(|end| self.end_shared(end))
     }
 
@@ -140,11 +144,11 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
     /// # Errors
     /// [`Error::NoMemory`]; leaves may have been split.
     #[inline]
-    pub fn owned_ends_shared(self, held: Held<'_>, range: VpnRange) -> Result<(), Error> {
+    pub fn owned_ends_shared(self, token: RangeToken<'_>, range: VpnRange) -> Result<(), Error> {
         if !self.entries.may_have_huge_leaves() {
             return Ok(());
         }
-        held.assert_covers(self.entries.id(), range);
+        token.assert_covers(self.entries.id(), range);
         let mut ends = [range.start, range.end].into_iter();
         ends.try_for_each(|end| if self.is_huge_zero_at(end) { Ok(()) } else { self.end_shared(end) })
     }
@@ -231,13 +235,13 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
         let told = table.flush_of(slot, pages).tells_named_if(mutant!("split.flush-tells-one-page"));
         let flush = || vm.shootdown.flush(vm.machine, &self.entries.tlb, told);
         let split = frame.map(|frame| table.split_leaf(slot, frame, flush));
-        let Some(Ok(SplitLeaf { last: leaf, has_split_block })) = split else {
+        let Some(Ok(SplitLeaf { last: leaf, has_split_folio })) = split else {
             return self.drop_object_leaf(table, slot, pages, split.and_then(Result::err));
         };
         vm.counters.count_each([Counter::TlbFlush, Counter::TableAlloc]);
         if leaf.owned() {
             vm.count(Counter::ThpSplitPmd);
-            if has_split_block {
+            if has_split_folio {
                 vm.count(Counter::ThpSplitPage);
             }
             class.into_iter().for_each(|class| vm.count_leaf_gone(class, order_of(table)));

@@ -6,7 +6,7 @@
 //! ([`flush_entry`](Entries::flush_entry)).
 
 use super::entries::Entries;
-use super::{Held, PublishedGuard};
+use super::{PublishedGuard, RangeToken};
 use crate::machine::Machine;
 use crate::space::Counter;
 use crate::table::{LockedTable, SlotRun, detach_tables, sweep};
@@ -17,20 +17,20 @@ impl<'v, M: Machine> Entries<'v, M> {
     /// Gathers the translations that `edit` removes from the range. They are flushed, freed and counted when
     /// this returns.
     #[inline]
-    pub fn gather(&self, held: Held<'_>, range: VpnRange, edit: impl FnOnce(&mut Gather<'_, 'v, M>)) {
-        self.gather_pending(held, &self.tlb.begin_edit(), range, edit);
+    pub fn gather(&self, token: RangeToken<'_>, range: VpnRange, edit: impl FnOnce(&mut Gather<'_, 'v, M>)) {
+        self.gather_pending(token, &self.tlb.begin_edit(), range, edit);
     }
 
     /// As [`gather`](Self::gather), for an edit that counts as pending already.
     #[inline]
     pub fn gather_pending(
         &self,
-        held: Held<'_>,
+        token: RangeToken<'_>,
         pending: &PendingFlush<'_, M::Cpu>,
         range: VpnRange,
         edit: impl FnOnce(&mut Gather<'_, 'v, M>),
     ) {
-        held.assert_covers(self.id(), range);
+        token.assert_covers(self.id(), range);
         let vm = self.vm;
         let flushes = Gather::during(&vm.memory, &vm.rcu, &vm.shootdown, pending, range, edit);
         if flushes > 0 {
@@ -42,11 +42,11 @@ impl<'v, M: Machine> Entries<'v, M> {
     /// that it gathers are flushed and freed when this returns.
     pub fn edit(
         &self,
-        held: Held<'_>,
+        token: RangeToken<'_>,
         range: VpnRange,
         edit: impl FnMut(&mut LockedTable<'_, M>, usize, Vpn, &mut Gather<'_, 'v, M>),
     ) {
-        self.gather(held, range, |gather| self.edit_swept(range, gather, edit));
+        self.gather(token, range, |gather| self.edit_swept(range, gather, edit));
     }
 
     /// As [`edit`](Self::edit), for a writer that has published.
@@ -56,7 +56,7 @@ impl<'v, M: Machine> Entries<'v, M> {
         range: VpnRange,
         edit: impl FnMut(&mut LockedTable<'_, M>, usize, Vpn, &mut Gather<'_, 'v, M>),
     ) {
-        self.gather_pending(guard.held(), guard.pending(), range, |gather| {
+        self.gather_pending(guard.token(), guard.pending(), range, |gather| {
             self.edit_swept(range, gather, edit);
         });
     }

@@ -5,7 +5,7 @@
 
 use super::entries::Entries;
 use super::parallel_zap::{TABLES_ALONE, may_be_worth_helpers, pages_of, part_pages};
-use super::{Held, Mappings, PublishedGuard};
+use super::{Mappings, PublishedGuard, RangeToken};
 use crate::frame::Flushed;
 use crate::machine::{Entry, Machine};
 use crate::table::{LockedTable, SlotRun, sweep, sweep_table, sweep_tables};
@@ -55,8 +55,8 @@ impl<'a, 'v, M: Machine> Zap<'a, 'v, M> {
     /// Clears the leaves of the range. When it returns, no CPU uses them and their frames are freed. Where
     /// its mappings stay, a huge leaf that reaches beyond the range came after the caller has split at the
     /// ends.
-    pub fn run(self, held: Held<'_>, range: VpnRange) {
-        self.entries.gather(held, range, |gather| {
+    pub fn run(self, token: RangeToken<'_>, range: VpnRange) {
+        self.entries.gather(token, range, |gather| {
             self.unhook(range, gather);
             self.put_deferred(gather);
         });
@@ -78,7 +78,7 @@ impl<'a, 'v, M: Machine> Zap<'a, 'v, M> {
     /// As [`run_published`](Self::run_published), of a known hole.
     #[inline(always)]
     pub fn run_in_hole(self, guard: &PublishedGuard<'_, M>, range: VpnRange, hole: Option<VpnRange>) {
-        self.entries.gather_pending(guard.held(), guard.pending(), range, |gather| {
+        self.entries.gather_pending(guard.token(), guard.pending(), range, |gather| {
             self.unhook(range, gather);
             if let Some(hole) = hole {
                 self.entries.free_tables(range, hole, gather);

@@ -84,7 +84,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             entry = walk_on(entry.table, page, Level::Pte, &reading);
         };
         if let Edit::Base(Decision::Nothing) = edit {
-            space.entries.forget_refusal(page, &reading);
+            space.entries.fix_spurious_fault(page, &reading);
             return Ok(());
         }
         let confirmed = context.lock_and_confirm(&entry, order, (source, ask), fault.access, prepared);
@@ -95,7 +95,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         let gives_rights = edit.gives_rights();
         confirmed.edit(edit, goal, prepared)?;
         if gives_rights {
-            space.entries.forget_refusal(page, &PreemptGuard::new());
+            space.entries.fix_spurious_fault(page, &PreemptGuard::new());
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 let orders = self.orders(source, self.vma, Access::Write);
                 let huge = OrderSet::EMPTY.with(Order::HUGE);
                 let is_wanted = orders.contains(Order::HUGE) || mutant!("zero.replaced-though-refused");
-                if is_wanted && prepared.want_block(Owner::Space, huge)?.is_some() {
+                if is_wanted && prepared.want_folio(Owner::Space, huge)?.is_some() {
                     return done(Edit::ReplaceZeros);
                 }
                 prepared.allocate_table()?;
@@ -175,7 +175,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             Decision::AllowWrite(rights) => {
                 let Some(class) = class else { return Err(Fallback::VmaNotSupported) };
                 let is_hint =
-                    leaf.is_some_and(|leaf| self.space.vm.memory.meta_of(leaf.pfn).may_block_need_split());
+                    leaf.is_some_and(|leaf| self.space.vm.memory.meta_of(leaf.pfn).may_folio_need_split());
                 if is_hint && class.at_shared_store() == AtSharedStore::Split {
                     prepared.allocate_table()?;
                 }
@@ -275,8 +275,8 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
             },
             Edit::ReplaceZeros => {
                 let order = Order::HUGE;
-                let birth = space.node.birth(pages_of(order, page).start);
-                let folio = prepared.take_mapped(birth).ok_or(Fallback::EntryBusy)?;
+                let key = space.node.anon_key(pages_of(order, page).start);
+                let folio = prepared.take_mapped(key).ok_or(Fallback::EntryBusy)?;
                 self.replace(order, |_| folio);
                 space.vm.counters.count_each([
                     Counter::ThpFaultAlloc,
@@ -304,11 +304,11 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
                 return Err(Fallback::NoMemory);
             }
             let wanted = prepared.want(Want::HugetlbCopy(size, page));
-            return Err(wanted.map_or_else(|why| why, |_lacking| Fallback::PoolEmpty));
+            return Err(wanted.map_or_else(|why| why, |_lacking| Fallback::HugetlbEmpty));
         };
         let (folio, from) = copy.into_parts();
-        let birth = self.space.node.birth(pages_of(size.order(), self.page).start);
-        self.replace(size.order(), |_| folio.into_mapped_at(birth));
+        let key = self.space.node.anon_key(pages_of(size.order(), self.page).start);
+        self.replace(size.order(), |_| folio.into_mapped_at(key));
         let space = self.space;
         drop(self);
         // The old mapping is back: the copy is not under way any more.

@@ -20,7 +20,7 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
     pub fn apply(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         match decision {
             Decision::MapFrame => {
-                if let Some(frame) = prepared.take_frame(self.space.node.birth(self.page)) {
+                if let Some(frame) = prepared.take_frame(self.space.node.anon_key(self.page)) {
                     self.table.install(self.slot, frame, self.bits(self.rights));
                 }
             }
@@ -35,21 +35,21 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
     /// The rarer decisions. By value, so that `self` lies in memory only here.
     #[inline(never)]
     fn apply_rarer(mut self, decision: Decision, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
-        let birth = self.space.node.birth(self.page);
+        let key = self.space.node.anon_key(self.page);
         match decision {
             Decision::MapSource(rights) => {
-                let frame = prepared.take_base(birth).ok_or(Fallback::NoMemory)?;
+                let frame = prepared.take_base(key).ok_or(Fallback::NoMemory)?;
                 self.table.install(self.slot, frame, self.bits(rights));
             }
             Decision::CopySource => {
                 let (mut copy, from) = prepared.take_copy_of_object().ok_or(Fallback::EntryBusy)?;
                 // Stores of others meanwhile are in the copy or not, as in any mapping of the object.
                 copy.copy_from(from.user_frame());
-                self.table.install(self.slot, copy.into_mapped_at(birth), self.bits(self.rights));
+                self.table.install(self.slot, copy.into_mapped_at(key), self.bits(self.rights));
                 self.space.vm.count(Counter::CowCopied);
             }
             Decision::ReplaceZeroPage => {
-                if let Some(frame) = prepared.take_frame(birth) {
+                if let Some(frame) = prepared.take_frame(key) {
                     self.replace(Base, |_| frame);
                     self.space.vm.count(Counter::ZeroPageReplaced);
                 }
@@ -68,18 +68,18 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
     /// It is to be found again.
     pub(super) fn map_folio(mut self, order: Order, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         let Self { space, slot, page, .. } = self;
-        let birth = space.node.birth(pages_of(order, page).start);
+        let key = space.node.anon_key(pages_of(order, page).start);
         if order.frames() > self.table.level().entry_pages() {
             // In all of them, as Linux does: no walker has to write a leaf.
             let bits = LeafBits::new(self.rights).used(true);
             let first = LockedTable::<M>::first_slot_of(slot, order);
-            let parts = prepared.take_parts(birth).ok_or(Fallback::EntryBusy)?;
+            let parts = prepared.take_parts(key).ok_or(Fallback::EntryBusy)?;
             self.table.install_parts(first, parts, bits);
             Counter::anon_fault_alloc(order).into_iter().for_each(|counter| space.vm.count(counter));
             return Ok(());
         }
         let counted = prepared.counted();
-        let folio = prepared.take_mapped(birth).ok_or(Fallback::EntryBusy)?;
+        let folio = prepared.take_mapped(key).ok_or(Fallback::EntryBusy)?;
         self.table.use_reserved(slot);
         self.table.install(slot, folio, self.bits(self.rights));
         counted.into_iter().for_each(|counters| space.vm.counters.count_each(counters));
@@ -130,10 +130,10 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
             return Err(Fallback::CowUnprepared);
         };
         let page = if mutant!("rmap.copy-born-elsewhere") { self.page.add(1) } else { self.page };
-        let birth = self.space.node.birth(page);
+        let key = self.space.node.anon_key(page);
         self.replace(Base, |old| {
             old.user_frame().into_iter().for_each(|from| copy.copy_from(from));
-            copy.into_mapped_at(birth)
+            copy.into_mapped_at(key)
         });
         self.space.vm.count(Counter::CowCopied);
         Ok(())
@@ -175,6 +175,6 @@ impl<'v, M: Machine> Confirmed<'_, 'v, M> {
         }
         let kept = |leaf: Leaf| leaf.dirty && !mutant!("fault.dirty-dropped");
         let now = |leaf| LeafBits { rights, ..LeafBits::of(leaf).used(kept(leaf) || store) };
-        self.table.adjust_as_given(self.slot, |leaf| Some(now(leaf)));
+        self.table.adjust_unbounded(self.slot, |leaf| Some(now(leaf)));
     }
 }

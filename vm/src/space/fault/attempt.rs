@@ -90,7 +90,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             Decision::MapFrame | Decision::ReplaceZeroPage => {
                 prepared.set_placement(vma, page);
                 if prepared.lacks_frame() {
-                    if decision == Decision::MapFrame && !vm.huge_sizes.is_never() {
+                    if decision == Decision::MapFrame && !vm.mthp.is_never() {
                         return Err(NotShort::Unusual);
                     }
                     prepared.allocate_frame()?;
@@ -99,7 +99,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             Decision::AllowWrite(_) => prepared.for_copy(vma, page, found)?,
             Decision::MapZeroPage | Decision::Allow(_) => {}
             Decision::Nothing => {
-                space.entries.forget_refusal(page, &reading);
+                space.entries.fix_spurious_fault(page, &reading);
                 return Ok(());
             }
             other => return Err(why_not(other).into()),
@@ -115,7 +115,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         if M::Format::REMEMBERS_REFUSALS
             && let Decision::Allow(_) | Decision::AllowWrite(_) = decision
         {
-            space.entries.forget_refusal(page, &PreemptGuard::new());
+            space.entries.fix_spurious_fault(page, &PreemptGuard::new());
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
 pub(super) const fn why_not(decision: Decision) -> Fallback {
     match decision {
         Decision::WaitForZap => Fallback::EntryPending,
-        Decision::Lost => Fallback::PoolEmpty,
+        Decision::Poisoned => Fallback::HugetlbEmpty,
         Decision::Wait => Fallback::EntryBusy,
         Decision::Deny => Fallback::VmaMissing,
         _ => Fallback::VmaNotSupported,

@@ -55,7 +55,7 @@ impl<'v, M: Machine> Entries<'v, M> {
     fn bring_memory(&self, want: Want, prepared: &mut Prepared<'v, M>) {
         let vm = self.vm;
         let fill = match want {
-            Want::Block(owner, orders) => self.bring_block(owner, orders, prepared),
+            Want::Folio(owner, orders) => self.bring_folio(owner, orders, prepared),
             // Allocated by `wait_for_memory`; brought by `bring_page`.
             Want::Blank | Want::Page(..) => return,
             Want::HugeZero => {
@@ -67,11 +67,11 @@ impl<'v, M: Machine> Entries<'v, M> {
                 taken.ok().map(|_| Fill::Elsewhere)
             }
             Want::Hugetlb(size, right) => {
-                let try_take = || vm.memory.take_from_pool(size, prepared.placement, right);
+                let try_take = || vm.memory.hugetlb().take(size, prepared.placement, right);
                 let taken = match try_take() {
                     // Walkers without a lock have their references in read sections.
                     Err(NotTaken::Astray) => {
-                        vm.settle();
+                        vm.synchronize();
                         try_take()
                     }
                     taken => taken,
@@ -86,15 +86,17 @@ impl<'v, M: Machine> Entries<'v, M> {
                     Err(NotTaken::Empty | NotTaken::Astray) => None,
                 }
             }
-            Want::HugetlbCopy(size, page) => match vm.memory.take_for_copy(size, prepared.placement) {
-                Ok(unfilled) => match self.shared_hugetlb_page(page) {
-                    Some(source) => Some(Fill::HugetlbCopy(unfilled.fill(source, vm.workers))),
-                    // The next attempt finds another entry.
-                    None => return drop(unfilled),
-                },
-                Err(NotTaken::Kept | NotTaken::Away) => return M::Cpu::relax(),
-                Err(NotTaken::Empty | NotTaken::Astray) => None,
-            },
+            Want::HugetlbCopy(size, page) => {
+                match vm.memory.hugetlb().take_for_copy(size, prepared.placement) {
+                    Ok(unfilled) => match self.shared_hugetlb_page(page) {
+                        Some(source) => Some(Fill::HugetlbCopy(unfilled.fill(source, vm.workers))),
+                        // The next attempt finds another entry.
+                        None => return drop(unfilled),
+                    },
+                    Err(NotTaken::Kept | NotTaken::Away) => return M::Cpu::relax(),
+                    Err(NotTaken::Empty | NotTaken::Astray) => None,
+                }
+            }
         };
         match fill {
             Some(Fill::Elsewhere) => prepared.slow = Slow::Nothing,
@@ -103,9 +105,9 @@ impl<'v, M: Machine> Entries<'v, M> {
         }
     }
 
-    /// A zeroed block of the largest of the orders that is free. Each that is not is counted. A block takes
+    /// A zeroed folio of the largest of the orders that is free. Each that is not is counted. A folio takes
     /// as long to zero as hundreds of faults, so idle helpers zero parts of it.
-    fn bring_block(
+    fn bring_folio(
         &self,
         owner: Owner,
         mut orders: OrderSet,
@@ -117,7 +119,7 @@ impl<'v, M: Machine> Entries<'v, M> {
             if let Some(folio) = memory.alloc_zeroed_folio_by(placement, order, helpers) {
                 return Some(Fill::Own(folio));
             }
-            self.vm.count_lack_of_block(owner, order);
+            self.vm.count_lack_of_folio(owner, order);
             orders = orders.without(order);
         }
         None
@@ -139,7 +141,7 @@ impl<'v, M: Machine> Entries<'v, M> {
 impl<M: Machine> Vm<'_, M> {
     /// Counts that there was no block of this order.
     #[cold]
-    pub(super) fn count_lack_of_block(&self, owner: Owner, order: Order) {
+    pub(super) fn count_lack_of_folio(&self, owner: Owner, order: Order) {
         let counter = match owner {
             Owner::Object => Some(Counter::ThpFileFallback),
             Owner::Space if order == Order::HUGE => Some(Counter::ThpFaultFallback),

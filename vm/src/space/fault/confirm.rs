@@ -3,7 +3,7 @@
 //! | question | no | asked |
 //! |---|---|---|
 //! | attached? | `PmdChanged` | always |
-//! | entry, or all entries of a block, as seen? | `EntryBusy` | always |
+//! | entry, or all entries of a folio, as seen? | `EntryBusy` | always |
 //! | mapping valid? | `VmaChanged` | always |
 //! | does it have all pages of the folio still? | `VmaChanged` | of more than a base page |
 //! | has no fork passed the page? | `Forking` | where the space gets memory of its own |

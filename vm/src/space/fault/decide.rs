@@ -23,8 +23,8 @@ pub enum Decision {
     Wait,
     /// A sweep has left a frame there until it has flushed: wait for the end of its call.
     WaitForZap,
-    /// The page is lost: a bus error.
-    Lost,
+    /// The entry is poisoned: a bus error.
+    Poisoned,
     /// The entry is of a kind that faults do not know: nothing to wait for.
     Refuse,
     /// There is never a page: as where nothing is mapped.
@@ -92,7 +92,7 @@ fn decide_marker(entry: Entry, inputs: FaultInputs) -> Decision {
         Some(OnFault::Wait) => Decision::Wait,
         Some(OnFault::Deny) => Decision::Deny,
         Some(OnFault::Fill) if !inputs.is_anonymous => decide_source(inputs),
-        Some(OnFault::BusError) if !inputs.is_anonymous => Decision::Lost,
+        Some(OnFault::BusError) if !inputs.is_anonymous => Decision::Poisoned,
         // No source of the mapping's made it.
         Some(OnFault::Fill | OnFault::BusError) | None => Decision::Refuse,
     }

@@ -56,7 +56,7 @@ impl<M: Machine> Faults<'_, '_, M> {
     ) -> bool {
         let (space, vm) = (self.space, self.space.vm);
         let is_wanted =
-            order_of_fault(vm.huge_policy, space.mappings.huge_refusal(), vma, page) == Order::HUGE;
+            order_of_fault(vm.huge_policy, space.mappings.thp_disable(), vma, page) == Order::HUGE;
         if !is_wanted {
             return false;
         }

@@ -19,8 +19,8 @@
 //!
 //! [`AddressSpace::fault`] speculates first: an attempt with the proof `Speculated`, which takes no lock that
 //! protects other memory (or, as a yardstick, with `VmaLocked`, which holds the mapping's record). Where that
-//! gives up, for a reason that is counted, the same attempt runs with the proof `Locked`, which shares the
-//! space's lock; frames that speculation had prepared are used there. Only the locked path may report an
+//! gives up, for a reason that is counted, the same attempt runs with the proof `Locked`, which read-locks
+//! the space's lock; frames that speculation had prepared are used there. Only the locked path may report an
 //! error. docs/design/fault.md has the protocol with its drawing.
 
 mod any;
@@ -30,12 +30,15 @@ mod bring;
 mod confirm;
 mod decide;
 mod known_zero;
+#[cfg(all(test, loom))]
+#[path = "../models/loom_fault.rs"]
+mod loom_fault;
 mod prepared;
 mod proof;
 mod result;
 mod rounds;
 mod source;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod wants;
 
@@ -46,7 +49,7 @@ use super::{AddressSpace, RangeReadGuard, Vm};
 use crate::machine::{Cpu, Machine};
 use crate::sync::ReadGuard;
 use crate::units::{Access, VirtAddr, Vpn, VpnRange};
-use crate::vma::{HugeRefusal, Vma};
+use crate::vma::{ThpDisable, Vma};
 
 use attempt::unless_replaced;
 pub(super) use attempt::{Locked, Proof, Speculated, VmaLocked};
@@ -69,7 +72,7 @@ pub enum Path {
     /// Speculate, and take the lock where that gives up.
     #[default]
     Speculative,
-    /// Always share the space's lock.
+    /// Always read-lock the space.
     Locked,
     /// Hold the mapping's record, as Linux does, and take the space's lock where that is refused: a
     /// yardstick.
@@ -112,15 +115,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         self.faults().resolve(fault)
     }
 
-    /// Refuses huge pages to the faults of this space from now on, or allows them again; huge pages that are
-    /// there stay. A fork inherits that. (Linux: `prctl(PR_SET_THP_DISABLE)`.)
-    pub fn refuse_huge_pages(&self, refusal: HugeRefusal) {
-        self.mappings.refuse_huge_pages(refusal);
+    /// Sets which huge pages the faults of this space may map from now on; huge pages that are there stay. A
+    /// fork inherits that. (Linux: `prctl(PR_SET_THP_DISABLE)`.)
+    pub fn set_thp_disable(&self, thp_disable: ThpDisable) {
+        self.mappings.set_thp_disable(thp_disable);
     }
 
-    /// Whether huge pages are refused to the faults of this space.
-    pub fn huge_refusal(&self) -> HugeRefusal {
-        self.mappings.huge_refusal()
+    /// Which huge pages the faults of this space may not map. (Linux: `prctl(PR_GET_THP_DISABLE)`.)
+    pub fn thp_disable(&self) -> ThpDisable {
+        self.mappings.thp_disable()
     }
 
     /// The faults of the space.
@@ -151,7 +154,7 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
     fn resolve(self, fault: Fault) -> Result<Outcome, FaultError> {
         let vm = self.space.vm;
         let mut prepared = Prepared::new(vm);
-        // What is zeroed early is zeroed for nothing where a frame is copied, or a block installed.
+        // What is zeroed early is zeroed for nothing where a frame is copied, or a folio installed.
         if fault.access == Access::Write && !self.space.entries.fork.allocates_late() {
             prepared.allocate_early();
         }
@@ -257,7 +260,7 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
 
     /// A second attempt. Where another CPU was at work on the same mapping or entry, that lasts a few stores:
     /// a writer publishes the new mapping right after it marks the old one stale, and a fault that was faster
-    /// has installed its entry. Else the first attempt has found out what it needs; a block for a huge page
+    /// has installed its entry. Else the first attempt has found out what it needs; a folio for a huge page
     /// is prepared here, outside of the read section.
     #[cold]
     #[inline(never)]
@@ -275,7 +278,7 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
         self.attempt(fault, proof, prepared)
     }
 
-    /// Tries once under the space's lock, shared: at once, or after all edits under way.
+    /// Tries once under the space's lock, to read: at once, or after all edits under way.
     #[inline(always)]
     fn attempt_locked(
         self,
@@ -283,22 +286,22 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
         prepared: &mut Prepared<'v, M>,
         after_writers: bool,
     ) -> Result<(), Fallback> {
-        let guard = self.share_page(fault.addr.vpn(), after_writers);
+        let guard = self.read_lock_page(fault.addr.vpn(), after_writers);
         self.attempt(fault, &Locked::new(&guard), prepared)
     }
 
     /// Locks a page to read: at once, or after all edits under way.
     #[inline(always)]
-    pub(super) fn share_page(self, page: Vpn, after_writers: bool) -> RangeReadGuard<'s, M> {
+    pub(super) fn read_lock_page(self, page: Vpn, after_writers: bool) -> RangeReadGuard<'s, M> {
         let page = VpnRange::new(page, page.add(1));
         if after_writers {
-            self.space.mappings.share_after_writers(page)
+            self.space.mappings.read_after_writers(page)
         } else {
-            self.space.mappings.share(page)
+            self.space.mappings.read(page)
         }
     }
 
-    /// Resolves the fault under the space's lock, shared; `first` is why the first attempt gave up, if that
+    /// Resolves the fault under the space's lock, to read; `first` is why the first attempt gave up, if that
     /// was made. Not part of [`resolve`](Self::resolve), whose first attempts go without a call and without
     /// preparing for a second one.
     #[inline(never)]

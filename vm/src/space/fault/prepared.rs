@@ -14,8 +14,10 @@
 //! [`wants`](super::wants).
 
 use super::Fallback;
-use crate::frame::{AllocRequest, Birth, FolioFrames, Frame, FramePlacement, FrameRef, MappedFrame};
-use crate::frame::{PageFill, PoolCopy, PoolFolio, PoolTake, Priority, TableFrame, ZeroedFolio, ZeroedFrame};
+use crate::frame::{AllocRequest, AnonKey, FolioFrames, Frame, FramePlacement, FrameRef, MappedFrame};
+use crate::frame::{
+    HugetlbCopy, HugetlbFolio, HugetlbTake, PageFill, Priority, TableFrame, ZeroedFolio, ZeroedFrame,
+};
 use crate::machine::{Entry, Machine};
 use crate::space::Vm;
 use crate::units::{PageSize, Vpn};
@@ -51,21 +53,21 @@ pub(super) enum Slow<'v, M: Machine> {
 /// What an attempt lacks, as a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// A zeroed block, of the largest of these orders that is free.
-    Block(Owner, OrderSet),
+    /// A zeroed folio, of the largest of these orders that is free.
+    Folio(Owner, OrderSet),
     /// A frame to copy into.
     Blank,
     /// The huge zero page, or the table of zeros, for the space.
     HugeZero,
     /// A hugetlb folio, by this right.
-    Hugetlb(PageSize, PoolTake),
+    Hugetlb(PageSize, HugetlbTake),
     /// A copy of the hugetlb folio that this page lies in.
     HugetlbCopy(PageSize, Vpn),
     /// A page of the object of that number.
     Page(NonZeroU64, u64),
 }
 
-/// The owner of a block.
+/// The owner of a folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// The space.
@@ -76,14 +78,14 @@ pub(super) enum Owner {
 
 /// Memory that a leaf is about to map.
 pub(super) enum Fill<'v, M: Machine> {
-    /// A zeroed block.
+    /// A zeroed folio.
     Own(ZeroedFolio<'v, M>),
     /// A frame that is copied into under the lock.
     Blank(Frame<'v, M>),
     /// A hugetlb folio of the space's own.
-    Hugetlb(PoolFolio<'v, M>),
+    Hugetlb(HugetlbFolio<'v, M>),
     /// A copy of a hugetlb folio.
-    HugetlbCopy(PoolCopy<'v, M>),
+    HugetlbCopy(HugetlbCopy<'v, M>),
     /// A page that a pager has filled, not the object's yet.
     Page(PageFill<'v, M>),
     /// An object's folio, with a reference for the entry.
@@ -184,10 +186,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
         Ok(())
     }
 
-    /// Takes the zeroed frame, as user memory that one entry maps: that of the page of its birth.
+    /// Takes the zeroed frame, as user memory that one entry maps: that of the page of its anon key.
     #[inline(always)]
-    pub fn take_frame(&mut self, birth: Birth) -> Option<MappedFrame<'v, M>> {
-        self.frame.take().map(|frame| frame.into_mapped_at(birth))
+    pub fn take_frame(&mut self, key: AnonKey) -> Option<MappedFrame<'v, M>> {
+        self.frame.take().map(|frame| frame.into_mapped_at(key))
     }
 
     /// Takes the empty table.
@@ -238,20 +240,20 @@ impl<'v, M: Machine> Prepared<'v, M> {
     /// There is no memory.
     pub fn wait_for_memory(&mut self) -> Result<bool, ()> {
         let vm = self.vm;
-        vm.settle();
+        vm.synchronize();
         let is_blank = matches!(self.slow, Slow::Wanted(Want::Blank)) || self.has_blank();
         let has_frame = if is_blank { self.has_blank() } else { self.frame.is_some() };
         let has_all = has_frame && self.table.is_some();
         if is_blank && !has_frame {
-            let frame = vm.or_reclaim(|| self.alloc_blank(Priority::Normal)).ok_or(())?;
+            let frame = vm.retry_after_trim(|| self.alloc_blank(Priority::Normal)).ok_or(())?;
             self.slow = Slow::Ready(Want::Blank, Fill::Blank(frame));
         }
         if !is_blank && !has_frame {
             let alloc = || vm.memory.alloc_zeroed_from(self.placement, Priority::Normal);
-            self.frame = Some(vm.or_reclaim(alloc).ok_or(())?);
+            self.frame = Some(vm.retry_after_trim(alloc).ok_or(())?);
         }
         if self.table.is_none() {
-            self.table = Some(vm.or_reclaim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(())?);
+            self.table = Some(vm.retry_after_trim(|| vm.memory.alloc_table(Priority::Normal)).ok_or(())?);
         }
         Ok(!has_all)
     }

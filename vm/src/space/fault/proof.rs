@@ -13,7 +13,7 @@
 
 use super::Faults;
 use crate::machine::Machine;
-use crate::space::{AddressSpace, Held, RangeReadGuard};
+use crate::space::{AddressSpace, RangeReadGuard, RangeToken};
 use crate::sync::ReadGuard;
 use crate::units::{Vpn, VpnRange};
 use crate::vma::{Vma, VmaHold, same_for_fault};
@@ -37,16 +37,16 @@ pub trait Proof<M: Machine> {
     ) -> Option<&'g Vma<M::Cpu>>;
 }
 
-/// The space's lock is held, shared.
+/// The space's lock is held to read.
 #[derive(Debug)]
 pub struct Locked<'a> {
-    held: Held<'a>,
+    token: RangeToken<'a>,
 }
 
 impl<'a> Locked<'a> {
     /// The proof that a guard gives for pages of its range.
     pub fn new<M: Machine>(guard: &'a RangeReadGuard<'_, M>) -> Self {
-        Self { held: guard.held() }
+        Self { token: guard.token() }
     }
 }
 
@@ -74,7 +74,7 @@ impl<M: Machine> Proof<M> for Locked<'_> {
         page: Vpn,
         _reading: &'g ReadGuard<'_, M::Cpu>,
     ) -> Option<&'g Vma<M::Cpu>> {
-        self.held.assert_covers(space.entries.id(), VpnRange::new(page, page.add(1)));
+        self.token.assert_covers(space.entries.id(), VpnRange::new(page, page.add(1)));
         (vma.is_live() || mutant!("fault.busy-trusted")).then_some(vma)
     }
 }

@@ -48,13 +48,13 @@ pub enum Fallback {
     Forking,
     /// The frame has to be copied, and none was prepared for that.
     CowUnprepared,
-    /// A huge page, a block of a size between, or a page that a pager fills is wanted, and none was prepared.
+    /// A huge page, an mTHP folio, or a page that a pager fills is wanted, and none was prepared.
     Unprepared,
     /// A store to a huge page that others have too: the leaf was split, or no table was prepared for that. A
     /// base page is copied next.
     HugeShared,
-    /// The reserved pool has no huge page for the entry: an error, if the space's lock is held.
-    PoolEmpty,
+    /// The hugetlb pool has no huge page for the entry: an error, if the space's lock is held.
+    HugetlbEmpty,
     /// The page lies wholly beyond the end of its object, or that cannot give it: an error, if the space's
     /// lock is held.
     Beyond,
@@ -78,7 +78,7 @@ impl Fallback {
         Fallback::CowUnprepared,
         Fallback::Unprepared,
         Fallback::HugeShared,
-        Fallback::PoolEmpty,
+        Fallback::HugetlbEmpty,
         Fallback::Beyond,
         Fallback::VmaLocked,
     ];
@@ -112,7 +112,7 @@ impl Fallback {
             Fallback::CowUnprepared => Counter::SpfCowUnprepared,
             Fallback::Unprepared => Counter::SpfUnprepared,
             Fallback::HugeShared => Counter::SpfHugeShared,
-            Fallback::PoolEmpty => Counter::SpfPoolEmpty,
+            Fallback::HugetlbEmpty => Counter::SpfHugetlbEmpty,
             Fallback::Beyond => Counter::SpfBeyond,
             Fallback::VmaLocked => Counter::VmaLockAbort,
         }
@@ -131,10 +131,10 @@ pub enum FaultError {
     NoMemory,
     /// The entry is of a kind that faults do not handle: a huge leaf without the right, or an unknown marker.
     NotSupported,
-    /// The reserved pool has no huge page for the page: `SIGBUS` with `BUS_ADRERR`, unless the page is
-    /// [taken back](crate::space::AddressSpace::take_back_pool_page) from children that share it; then the
+    /// The hugetlb pool has no huge page for the page: `SIGBUS` with `BUS_ADRERR`, unless the page is
+    /// [unmapped](crate::space::AddressSpace::unmap_hugetlb_sharers) from children that share it; then the
     /// access is to be tried again.
-    PoolEmpty,
+    HugetlbEmpty,
     /// The page lies wholly beyond the end of the object that is mapped there, or the object cannot give it:
     /// `SIGBUS` with `BUS_ADRERR`.
     Beyond,
@@ -150,7 +150,7 @@ impl fmt::Display for FaultError {
             FaultError::NotMapped => "nothing is mapped there",
             FaultError::NotAllowed => "the mapping does not allow the access",
             FaultError::NoMemory => "no memory for the page",
-            FaultError::PoolEmpty => "the reserved pool has no huge page for the page",
+            FaultError::HugetlbEmpty => "the hugetlb pool has no huge page for the page",
             FaultError::NotSupported => "the entry is of a kind that faults do not handle",
             FaultError::Beyond => "the object has no such page, or cannot give it",
             FaultError::Stalled => "another party has the page, and does not go on",

@@ -86,11 +86,11 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
                 }
                 rounds.has_waited = !lacked;
                 if rounds.has_waited {
-                    self.space.vm.reclaim();
+                    self.space.vm.try_trim();
                 }
             }
             Fallback::VmaNotSupported => return Err(FaultError::NotSupported),
-            Fallback::PoolEmpty => return Err(FaultError::PoolEmpty),
+            Fallback::HugetlbEmpty => return Err(FaultError::HugetlbEmpty),
             Fallback::Beyond => return Err(FaultError::Beyond),
             Fallback::Unprepared => return Ok(self.space.entries.bring(prepared)),
             Fallback::CowUnprepared | Fallback::HugeShared => {}

@@ -17,7 +17,7 @@ use super::attempt::FaultContext;
 use super::decide::Goal;
 use super::prepared::{Fill, Owner, Prepared, Slow, Want};
 use super::proof::Proof;
-use crate::frame::PoolTake;
+use crate::frame::HugetlbTake;
 use crate::machine::{Entry, Machine};
 use crate::object::{FillError, FoundPage, Object};
 use crate::space::Vm;
@@ -36,7 +36,7 @@ pub(super) enum Source<'r, M: Machine> {
     Object(&'r Object<M::Cpu>),
     /// The hugetlb pool; with an object, that has the pages.
     Hugetlb(HugetlbBacking, Option<&'r Object<M::Cpu>>),
-    /// Nothing: frames that were given.
+    /// Nothing: PFN-mapped frames.
     Pfn,
 }
 
@@ -93,19 +93,20 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     /// the source, the mapping and the place.
     pub(super) fn orders(&self, source: Source<'_, M>, vma: &Vma<M::Cpu>, access: Access) -> OrderSet {
         let (space, vm) = (self.space, self.space.vm);
-        let refusal = space.mappings.huge_refusal();
+        let thp_disable = space.mappings.thp_disable();
         match source {
             Source::Anonymous => {
-                let huge = order_of_fault(vm.huge_policy, refusal, vma, self.page);
-                let between = if access == Access::Write && !vm.huge_sizes.is_never() {
-                    orders_of_fault(vm.huge_sizes, vm.huge_policy, refusal, vma, self.page)
+                let huge = order_of_fault(vm.huge_policy, thp_disable, vma, self.page);
+                let mthp = if access == Access::Write && !vm.mthp.is_never() {
+                    orders_of_fault(vm.mthp, vm.huge_policy, thp_disable, vma, self.page)
                 } else {
                     OrderSet::EMPTY
                 };
-                if huge == Order::HUGE { between.with(huge) } else { between }
+                if huge == Order::HUGE { mthp.with(huge) } else { mthp }
             }
             Source::Object(object) if vma.is_private() || object.pager_key().is_some() => OrderSet::EMPTY,
-            Source::Object(..) => match shared_huge_use_of_fault(vm.shared_huge, refusal, vma, self.page) {
+            Source::Object(..) => match shared_huge_use_of_fault(vm.shared_huge, thp_disable, vma, self.page)
+            {
                 SharedHugeUse::None => OrderSet::EMPTY,
                 SharedHugeUse::Map | SharedHugeUse::Fill => OrderSet::EMPTY.with(Order::HUGE),
             },
@@ -138,13 +139,13 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 self.find_own(entry, orders.without(Order::HUGE), prepared)
             }
             Source::Anonymous if level == Level::Pmd && orders.contains(Order::HUGE) => {
-                prepared.want_block(Owner::Space, OrderSet::EMPTY.with(Order::HUGE))
+                prepared.want_folio(Owner::Space, OrderSet::EMPTY.with(Order::HUGE))
             }
             Source::Hugetlb(hugetlb, None) => {
                 let is_reserved = entry.entry() == SlotMarker::HugetlbReserved.entry();
-                let right = if is_reserved { PoolTake::Reserved } else { PoolTake::Available };
+                let right = if is_reserved { HugetlbTake::Reserved } else { HugetlbTake::Available };
                 let is_there = prepared.want(Want::Hugetlb(hugetlb.size, right))?;
-                if is_there { Ok(Some(hugetlb.size.order())) } else { Err(Fallback::PoolEmpty) }
+                if is_there { Ok(Some(hugetlb.size.order())) } else { Err(Fallback::HugetlbEmpty) }
             }
             Source::Hugetlb(hugetlb, Some(object)) => self.find_hugetlb(object, hugetlb.size, prepared),
             Source::Object(object) if level == Level::Pte => {
@@ -157,7 +158,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         }
     }
 
-    /// A block around the page whose entries are all absent, or a frame.
+    /// A folio around the page whose entries are all absent, or a frame.
     fn find_own(
         &self,
         entry: &EntryRef<'_, 's, M>,
@@ -175,7 +176,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         // A frame that is there was allocated for want of a block.
         if !orders.is_empty()
             && prepared.lacks_frame()
-            && let Some(order) = prepared.want_block(Owner::Space, orders)?
+            && let Some(order) = prepared.want_folio(Owner::Space, orders)?
         {
             return Ok(Some(order));
         }
@@ -245,13 +246,13 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         let (memory, first) = (&vm.memory, pages_of(Order::HUGE, self.page).start);
         let offset = self.vma.frame_offset(first);
         let use_ =
-            shared_huge_use_of_fault(vm.shared_huge, self.space.mappings.huge_refusal(), self.vma, self.page);
+            shared_huge_use_of_fault(vm.shared_huge, self.space.mappings.thp_disable(), self.vma, self.page);
         let orders = OrderSet::EMPTY.with(Order::HUGE);
-        let want = Want::Block(Owner::Object, orders);
+        let want = Want::Folio(Owner::Object, orders);
         let mut found = object.find(memory, offset, self.reading);
         let is_filled = use_ == SharedHugeUse::Fill && object.has_room(offset, Order::HUGE);
         if found == FoundPage::NoneOfFolio && is_filled {
-            if prepared.want_block(Owner::Object, orders)?.is_none() {
+            if prepared.want_folio(Owner::Object, orders)?.is_none() {
                 return Ok(None);
             }
             let mut folio = match prepared.take() {
@@ -286,18 +287,18 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         prepared: &mut Prepared<'v, M>,
     ) -> Result<Option<Order>, Fallback> {
         let (memory, first) = (&self.space.vm.memory, pages_of(size.order(), self.page).start);
-        let (offset, want) = (self.vma.frame_offset(first), Want::Hugetlb(size, object.pool_take()));
+        let (offset, want) = (self.vma.frame_offset(first), Want::Hugetlb(size, object.hugetlb_take()));
         let pfn = match object.lookup(memory, offset, self.reading) {
             Some(pfn) => pfn,
             None => {
                 if !prepared.want(want)? {
-                    return Err(Fallback::PoolEmpty);
+                    return Err(Fallback::HugetlbEmpty);
                 }
                 let mut folio = match prepared.take() {
                     Some(Fill::Hugetlb(folio)) => Some(folio),
                     _ => None,
                 };
-                let filled = object.fill_from_pool(memory, offset, &mut folio, self.reading);
+                let filled = object.fill_hugetlb(memory, offset, &mut folio, self.reading);
                 // Another fault was faster, or the index lacks memory: then the next attempt has it.
                 folio.into_iter().for_each(|folio| prepared.found(want, Fill::Hugetlb(folio)));
                 filled.map_err(not_filled)?

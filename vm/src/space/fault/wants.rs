@@ -3,7 +3,7 @@
 
 use super::Fallback;
 use super::prepared::{Fill, Owner, Prepared, Slow, Want};
-use crate::frame::{Birth, FolioParts, Frame, FrameRef, MappedFolio, MappedFrame, PoolCopy};
+use crate::frame::{AnonKey, FolioParts, Frame, FrameRef, HugetlbCopy, MappedFolio, MappedFrame};
 use crate::machine::Machine;
 use crate::space::Counter;
 use crate::units::{Order, Pfn};
@@ -27,25 +27,25 @@ impl<'v, M: Machine> Prepared<'v, M> {
     }
 
     /// As [`want`](Self::want), of a block, for the space or for an object: where no zone has one, that is
-    /// said at once, without another attempt. The order of the block. One of another order is freed, as
+    /// said at once, without another attempt. The order of the folio. One of another order is freed, as
     /// zeroed: other faults have installed something where it was to go.
     ///
     /// # Errors
     /// As of that.
-    pub(super) fn want_block(&mut self, owner: Owner, orders: OrderSet) -> Result<Option<Order>, Fallback> {
+    pub(super) fn want_folio(&mut self, owner: Owner, orders: OrderSet) -> Result<Option<Order>, Fallback> {
         match &self.slow {
             Slow::Ready(_, Fill::Own(folio)) if orders.contains(folio.order()) => {
                 return Ok(Some(folio.order()));
             }
-            Slow::Lacking(Want::Block(..)) => return Ok(None),
+            Slow::Lacking(Want::Folio(..)) => return Ok(None),
             _ => {}
         }
         let orders = self.orders_that_may_be_free(owner, orders);
         if orders.is_empty() {
-            self.slow = Slow::Lacking(Want::Block(owner, orders));
+            self.slow = Slow::Lacking(Want::Folio(owner, orders));
             return Ok(None);
         }
-        self.slow = Slow::Wanted(Want::Block(owner, orders));
+        self.slow = Slow::Wanted(Want::Folio(owner, orders));
         Err(Fallback::Unprepared)
     }
 
@@ -54,7 +54,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
         while let Some(order) = orders.largest()
             && !self.vm.memory.may_have_block(self.placement, order)
         {
-            self.vm.count_lack_of_block(owner, order);
+            self.vm.count_lack_of_folio(owner, order);
             orders = orders.without(order);
             if mutant!("sizes.smaller-not-tried") {
                 return OrderSet::EMPTY;
@@ -92,10 +92,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
     /// What is counted where one leaf maps what is prepared.
     pub(super) fn counted(&self) -> Option<[Counter; 2]> {
         match &self.slow {
-            Slow::Ready(Want::Block(Owner::Object, _), _) => {
+            Slow::Ready(Want::Folio(Owner::Object, _), _) => {
                 Some([Counter::ThpFileMapped, Counter::NrShmemPmdMapped])
             }
-            Slow::Ready(Want::Block(Owner::Space, _), _) => {
+            Slow::Ready(Want::Folio(Owner::Space, _), _) => {
                 Some([Counter::ThpFaultAlloc, Counter::NrAnonTransparentHugepages])
             }
             _ => None,
@@ -104,10 +104,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
 
     /// Takes what is prepared, as what one leaf of any size holds. `None` where it has to be found again.
     /// Called under the lock of the leaf's table: what was reserved is used now.
-    pub(super) fn take_mapped(&mut self, birth: Birth) -> Option<MappedFolio<'v, M>> {
+    pub(super) fn take_mapped(&mut self, key: AnonKey) -> Option<MappedFolio<'v, M>> {
         match self.take()? {
-            Fill::Own(folio) => Some(folio.into_mapped_at(birth)),
-            Fill::Hugetlb(folio) => Some(folio.into_mapped_at(birth)),
+            Fill::Own(folio) => Some(folio.into_mapped_at(key)),
+            Fill::Hugetlb(folio) => Some(folio.into_mapped_at(key)),
             Fill::Object(frame) => frame.map_folio().ok(),
             Fill::ObjectFrames(frames) => frames.into_mapped(),
             Fill::Blank(_) | Fill::HugetlbCopy(_) | Fill::Page(_) | Fill::Elsewhere => None,
@@ -115,10 +115,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
     }
 
     /// As [`take_mapped`](Self::take_mapped), of a base page: an object's, or the space's own.
-    pub(super) fn take_base(&mut self, birth: Birth) -> Option<MappedFrame<'v, M>> {
+    pub(super) fn take_base(&mut self, key: AnonKey) -> Option<MappedFrame<'v, M>> {
         match self.take()? {
             Fill::Object(frame) => frame.map().ok(),
-            Fill::Blank(frame) => Some(frame.into_mapped_at(birth)),
+            Fill::Blank(frame) => Some(frame.into_mapped_at(key)),
             _ => None,
         }
     }
@@ -132,10 +132,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
-    /// As [`take_mapped`](Self::take_mapped), of the frames of a block, each for a leaf of its own.
-    pub(super) fn take_parts(&mut self, birth: Birth) -> Option<FolioParts<'v, M>> {
+    /// As [`take_mapped`](Self::take_mapped), of the frames of a folio, each for a leaf of its own.
+    pub(super) fn take_parts(&mut self, key: AnonKey) -> Option<FolioParts<'v, M>> {
         match self.take()? {
-            Fill::Own(folio) => Some(folio.into_parts_at(birth)),
+            Fill::Own(folio) => Some(folio.into_parts_at(key)),
             _ => None,
         }
     }
@@ -165,8 +165,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
 
     /// Takes the copy of the hugetlb folio that begins at `pfn`, if that is prepared. A copy of another goes
     /// back.
-    pub(super) fn take_copy_of(&mut self, pfn: Pfn) -> Option<PoolCopy<'v, M>> {
-        let is_of = |copy: &PoolCopy<'_, M>| copy.is_of(pfn) || mutant!("pool.copy-of-another");
+    pub(super) fn take_copy_of(&mut self, pfn: Pfn) -> Option<HugetlbCopy<'v, M>> {
+        let is_of = |copy: &HugetlbCopy<'_, M>| copy.is_of(pfn) || mutant!("pool.copy-of-another");
         match &self.slow {
             Slow::Ready(Want::HugetlbCopy(..), Fill::HugetlbCopy(copy)) if is_of(copy) => {
                 match self.take()? {

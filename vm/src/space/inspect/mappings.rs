@@ -2,7 +2,7 @@
 
 use super::Inspect;
 use crate::machine::Machine;
-use crate::table::Few;
+use crate::table::ArrayVec;
 use crate::units::{VirtAddr, VpnRange};
 use crate::vma::{Vma, VmaAttributes};
 
@@ -27,11 +27,11 @@ impl<M: Machine> Inspect<'_, '_, M> {
     }
 
     /// The next few mappings of the range, which becomes what lies after them.
-    fn next_vmas(self, rest: &mut VpnRange) -> Few<VmaAttributes, VMAS_AT_ONCE> {
-        let guard = self.space.mappings.share_all();
-        let mut found = Few::new();
+    fn next_vmas(self, rest: &mut VpnRange) -> ArrayVec<VmaAttributes, VMAS_AT_ONCE> {
+        let guard = self.space.mappings.read_all();
+        let mut found = ArrayVec::new();
         while !found.is_full() {
-            let Some(vma) = self.space.mappings.first_in(guard.held(), *rest) else {
+            let Some(vma) = self.space.mappings.first_in(guard.token(), *rest) else {
                 *rest = VpnRange::default();
                 break;
             };

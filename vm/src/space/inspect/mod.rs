@@ -52,7 +52,7 @@ impl<'s, 'v, M: Machine> Inspect<'s, 'v, M> {
     /// # Errors
     /// The first contradiction in the tree.
     pub fn check_index(self) -> Result<IndexStats, &'static str> {
-        let _guard = self.space.mappings.share_all();
+        let _guard = self.space.mappings.read_all();
         self.space.mappings.vmas.check(&self.space.vm.rcu.read())
     }
 

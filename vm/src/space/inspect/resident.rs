@@ -42,8 +42,8 @@ impl<M: Machine> Inspect<'_, '_, M> {
     pub fn resident_frame(self, page: Vpn) -> Option<(Pfn, bool)> {
         let pages = VpnRange::new(page, page.add(1));
         let Inspect { space } = self;
-        let guard = space.mappings.share_live(&space.entries, pages);
-        let vma = space.mappings.first_in(guard.held(), pages)?;
+        let guard = space.mappings.read_live(&space.entries, pages);
+        let vma = space.mappings.first_in(guard.token(), pages)?;
         Mincore { mappings: &space.mappings, entries: &space.entries }.frame_behind(&vma, page)
     }
 }

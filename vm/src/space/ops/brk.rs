@@ -59,10 +59,10 @@ impl<M: Machine> Brk<'_, '_, M> {
     }
 
     fn grow(&self, guard: &RangeGuard<'_, M>, grown: VpnRange) -> Result<(), Error> {
-        let limits = self.mappings.limits(guard.held());
+        let limits = self.mappings.limits(guard.token());
         // The page after the heap stays free too, as in Linux.
         let with_gap = VpnRange::new(grown.start, grown.end.add(1));
-        if self.mappings.first_in(guard.held(), with_gap).is_some() {
+        if self.mappings.first_in(guard.token(), with_gap).is_some() {
             return Err(Error::NoMemory);
         }
         limits.may_map()?;

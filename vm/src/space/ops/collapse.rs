@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   look      mapping, entries: worth it?                        no lock
-//!   allocate  a block                                            no lock
+//!   allocate  a folio                                            no lock
 //!   freeze    frames shared, no right to write ─► flush          the space's lock, as a fork has it;
 //!                                                                the table, a part at a time
 //!   copy      what was frozen, eight pages at a time             the same, but no table; readers of memory
@@ -17,7 +17,7 @@
 //! page frozen gives the right back, and its page is copied again; it waits for the table while a few pages
 //! are frozen, and at the end for one flush. docs/design/huge-pages.md says why nothing is lost.
 
-use crate::frame::{Birth, PartialFolio};
+use crate::frame::{AnonKey, PartialFolio};
 use crate::machine::{Entry, FlushRange, Machine};
 use crate::space::edit::entries::Entries;
 use crate::space::edit::{Mappings, PublishedGuard};
@@ -127,7 +127,7 @@ pub(super) struct Collapser<'a, 'v, M: Machine> {
 impl<'v, M: Machine> Collapser<'_, 'v, M> {
     /// Collapses the regions of a part of a mapping.
     fn part(&self, vma: &VmaAttributes, part: VpnRange) -> Result<(), Error> {
-        if !vma.may_be_collapsed(self.mappings.huge_refusal()) {
+        if !vma.may_be_collapsed(self.mappings.thp_disable()) {
             return Err(Error::Invalid);
         }
         let size = Order::HUGE.frames();
@@ -164,7 +164,7 @@ impl<'v, M: Machine> Collapser<'_, 'v, M> {
     }
 
     fn check_mapping(&self, vma: &VmaAttributes, region: VpnRange) -> Result<(), CollapseRefusal> {
-        let policy = (self.entries.vm.huge_policy, self.mappings.huge_refusal());
+        let policy = (self.entries.vm.huge_policy, self.mappings.thp_disable());
         let may = vma.range.covers(region) && may_collapse(self.requester, policy, vma, region.start);
         if may { Ok(()) } else { Err(CollapseRefusal::Mapping) }
     }
@@ -183,16 +183,16 @@ impl<'v, M: Machine> Collapser<'_, 'v, M> {
         folio.map(PartialFolio::new).ok_or(CollapseRefusal::NoMemory)
     }
 
-    /// Locks the region, copies its pages into the block, and maps that.
+    /// Locks the region, copies its pages into the folio, and maps that.
     fn lock_and_collapse(&self, region: VpnRange, folio: PartialFolio<'v, M>) -> Result<(), CollapseRefusal> {
         let Self { mappings, entries, .. } = *self;
         let guard = mappings.write(region);
-        let vma = mappings.first_in(guard.held(), region).ok_or(CollapseRefusal::Mapping)?;
+        let vma = mappings.first_in(guard.token(), region).ok_or(CollapseRefusal::Mapping)?;
         self.check_mapping(&vma, region)?;
         entries.note_huge_leaves();
         let under_way = entries.fork.begin_collapse(region);
         let guard = mappings.published(entries, guard, region);
-        let leaf = (self.node.birth(region.start), LeafBits::new(vma.rights()).used(true));
+        let leaf = (self.node.anon_key(region.start), LeafBits::new(vma.rights()).used(true));
         let collapse = Collapse { entries, region, folio, under_way };
         let replaced = entries.recount(region, self.limits).and_then(|()| collapse.run(&guard, leaf));
         drop(guard);
@@ -241,12 +241,12 @@ struct Collapse<'a, 'v, M: Machine> {
 }
 
 impl<'a, M: Machine> Collapse<'a, '_, M> {
-    /// Copies the pages of the region into the block, again where faults take some meanwhile, and maps it as
+    /// Copies the pages of the region into the folio, again where faults take some meanwhile, and maps it as
     /// `leaf` says. Returns the table that it replaces.
     fn run(
         mut self,
         guard: &PublishedGuard<'_, M>,
-        leaf: (Birth, LeafBits),
+        leaf: (AnonKey, LeafBits),
     ) -> Result<CollapsedTable<'a, M>, CollapseRefusal> {
         for _ in 0..ROUNDS {
             self.copy_round(guard)?;
@@ -258,23 +258,23 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
     }
 
     /// Makes the frames of the region shared, flushes the rights to write, copies what has no good copy, and
-    /// zeroes the rest of the block.
+    /// zeroes the rest of the folio.
     fn copy_round(&mut self, guard: &PublishedGuard<'_, M>) -> Result<(), CollapseRefusal> {
         self.under_way.forget_taken();
         let (entries, region) = (self.entries, self.region);
         let mut result = Ok(());
-        entries.gather_pending(guard.held(), guard.pending(), region, |gather| {
-            let mut is_weakened = false;
+        entries.gather_pending(guard.token(), guard.pending(), region, |gather| {
+            let mut needs_flush = false;
             let mut parts = (0..Level::ENTRIES).step_by(FROZEN_AT_ONCE);
             result = parts.try_for_each(|first| {
                 let slots = first..first + FROZEN_AT_ONCE;
                 let folio = &mut self.folio;
                 let frozen =
-                    entries.with_leaves(region, |table| table.freeze(slots, folio, &mut is_weakened));
+                    entries.with_leaves(region, |table| table.freeze(slots, folio, &mut needs_flush));
                 frozen.unwrap_or(Err(NotFrozen::Busy))
             });
-            if is_weakened && !mutant!("collapse.weakened-not-flushed") {
-                gather.weakened(region);
+            if needs_flush && !mutant!("collapse.weakened-not-flushed") {
+                gather.need_flush(region);
             }
         });
         result?;
@@ -299,11 +299,11 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
         Ok((!self.under_way.is_any_taken()).then_some(tables))
     }
 
-    /// Maps the block in the place of the region's table.
+    /// Maps the folio in the place of the region's table.
     fn replace(
         self,
         tables: LockedRegion<'a, M>,
-        leaf: (Birth, LeafBits),
+        leaf: (AnonKey, LeafBits),
     ) -> Result<CollapsedTable<'a, M>, CollapseRefusal> {
         let Self { entries, region, folio, .. } = self;
         let LockedRegion { mut parent, slot, child } = tables;
@@ -312,7 +312,7 @@ impl<'a, M: Machine> Collapse<'a, '_, M> {
             vm.count(Counter::TlbFlush);
             vm.shootdown.flush(vm.machine, &entries.tlb, FlushRange::of(region));
         };
-        let old = parent.replace_by_block(slot, child, folio, leaf, flush).ok_or(CollapseRefusal::Busy)?;
+        let old = parent.replace_by_folio(slot, child, folio, leaf, flush).ok_or(CollapseRefusal::Busy)?;
         drop(parent);
         vm.counters.count_each([Counter::TableFree, Counter::NrAnonTransparentHugepages]);
         Ok(old)

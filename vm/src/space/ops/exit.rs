@@ -52,7 +52,7 @@ impl<M: Machine> Exit<'_, '_, M> {
     fn clear_in_parallel(&self, guard: &RangeGuard<'_, M>, full: &FullGather<'_, '_, M>, all: VpnRange) {
         let Some(workers) = self.entries.vm.workers else { return };
         let mut rest = all;
-        while let Some(vma) = self.mappings.first_in(guard.held(), rest) {
+        while let Some(vma) = self.mappings.first_in(guard.token(), rest) {
             rest = VpnRange::new(vma.range.end, all.end);
             let part = part_pages(self.entries.may_have_huge_leaves());
             if vma.range.len() >= 2 * part {

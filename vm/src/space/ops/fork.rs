@@ -3,7 +3,7 @@
 //! ```text
 //!   alone: the child gets the mappings ─► let readers in ─► sweep, table by table ─► flush, once
 //!                                                │
-//!                 child's table, unlinked  ◄── lock the parent's table: cursor, share each leaf, unlock
+//!                 child's table, unlinked  ◄── lock the parent's table: cursor, dup each leaf, unlock
 //!                 linked when the sweep leaves its region
 //! ```
 //!
@@ -12,14 +12,14 @@
 //! undoes nothing in the parent: it drops the child. docs/design/fork.md says why the child's memory is a
 //! consistent snapshot though threads of the parent go on.
 
-use super::fork_leaf::copies_shared_pool;
+use super::fork_leaf::copies_shared_hugetlb;
 use super::fork_pinned::ForkCopies;
 use crate::frame::{Base, NotMappedAgain, TableFrame};
 use crate::machine::Machine;
 use crate::space::edit::entries::Entries;
 use crate::space::edit::{Mappings, PublishedGuard, Split};
 use crate::space::fork_cursor::ForkUnderWay;
-use crate::space::{AddressSpace, Counter, Error, Held};
+use crate::space::{AddressSpace, Counter, Error, RangeToken};
 use crate::sync::atomic::Ordering::*;
 use crate::table::{LeafBits, LockedTable, OnFork, SlotMarker, UnlinkedTable, ZeroLeaf};
 use crate::table::{visit_next, walk};
@@ -56,15 +56,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = mappings.write_all();
         child.mappings.heap_end.store(mappings.heap_end.load(Relaxed), Relaxed);
         child.entries.fork.note_fork();
-        child.mappings.refuse_huge_pages(mappings.huge_refusal());
-        mappings.fork_to(guard.held(), &child)?;
+        child.mappings.set_thp_disable(mappings.thp_disable());
+        mappings.fork_to(guard.token(), &child)?;
         let cursor = entries.fork.begin();
         let guard = mappings.published(entries, guard, mappings.all_pages());
         let forked = Fork::run((self, &child), &cursor, &guard)
             .and_then(|copied| ForkCopies { parent: entries, child: &child }.run(copied));
         // The flush is done: what is written from here on, the child does not see.
         if cursor.has_frozen() {
-            mappings.thaw(guard.held());
+            mappings.thaw(guard.token());
         }
         drop(cursor);
         drop(guard);
@@ -76,16 +76,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
 impl<'v, M: Machine> Mappings<'v, M> {
     /// Gives the child its mappings.
-    fn fork_to(&self, held: Held<'_>, child: &AddressSpace<'v, M>) -> Result<(), Error> {
+    fn fork_to(&self, token: RangeToken<'_>, child: &AddressSpace<'v, M>) -> Result<(), Error> {
         let mut rest = self.all_pages();
-        while let Some(vma) = self.first_in(held, rest) {
+        while let Some(vma) = self.first_in(token, rest) {
             rest.start = vma.range.end;
             let Some(inherited) = inherit(&vma, || self.vm.numbers.next()) else { continue };
             if inherited.flags.contains(VmaFlags::ACCOUNT) && !mutant!("fork.not-committed") {
-                self.limits(held).commit(inherited.range.len())?;
+                self.limits(token).commit(inherited.range.len())?;
             }
             child.mappings.adopt(&child.entries, inherited)?;
-            // Frames that were given are mapped in the child from the start, as they are here.
+            // PFN-mapped frames are mapped in the child from the start, as they are here.
             if inherited.pfn_mapping().is_some() {
                 child.entries.install_leaves(&inherited)?;
             }
@@ -144,7 +144,7 @@ pub(super) struct Fork<'a, 'g, 'v, M: Machine> {
     open: Option<(Vpn, UnlinkedTable<'v, M>)>,
     /// Allocated before the lock of the parent's table, and not needed yet.
     spare: Option<TableFrame<'v, M>>,
-    /// The hull of the pages that are to be copied: those whose frames are pinned, and of the reserved pool.
+    /// The span of the pages that are to be copied: those whose frames are pinned, and of the hugetlb pool.
     copied: VpnRange,
 }
 
@@ -158,10 +158,10 @@ impl<'a, 'v, M: Machine> Fork<'a, '_, 'v, M> {
     ) -> Result<VpnRange, Error> {
         let all = parent.mappings.all_pages();
         let mut result = Ok(VpnRange::default());
-        parent.entries.gather_pending(guard.held(), guard.pending(), all, |gather| {
+        parent.entries.gather_pending(guard.token(), guard.pending(), all, |gather| {
             let copied = VpnRange::default();
             let mut fork = Fork { parent, child, cursor, gather, open: None, spare: None, copied };
-            result = fork.mappings(guard.held(), all).map(|()| fork.copied);
+            result = fork.mappings(guard.token(), all).map(|()| fork.copied);
         });
         result
     }
@@ -173,15 +173,15 @@ impl<'a, 'v, M: Machine> Fork<'a, '_, 'v, M> {
     }
 
     /// Sweeps all private mappings that the child has with their contents.
-    fn mappings(&mut self, held: Held<'_>, all: VpnRange) -> Result<(), Error> {
+    fn mappings(&mut self, token: RangeToken<'_>, all: VpnRange) -> Result<(), Error> {
         const WITHOUT: VmaFlags = VmaFlags::DONT_FORK.union(VmaFlags::WIPE_ON_FORK);
         let mut rest = all;
-        while let Some(vma) = self.parent.mappings.first_in(held, rest) {
+        while let Some(vma) = self.parent.mappings.first_in(token, rest) {
             rest.start = vma.range.end;
             if vma.flags.intersects(WITHOUT) {
                 continue;
             }
-            if (vma.is_private() || copies_shared_pool())
+            if (vma.is_private() || copies_shared_hugetlb())
                 && self.parent.mappings.has_own_memory(&vma, self.cursor)
             {
                 self.mapping(vma.range, vma.backing.get().page_size())?;
@@ -213,7 +213,7 @@ impl<'a, 'v, M: Machine> Fork<'a, '_, 'v, M> {
                 let first = region_of(part.start);
                 let (_, leaves) =
                     open.get_or_insert_with(|| (first, UnlinkedTable::new(spare.take().expect("prepared"))));
-                share_leaves(table, part, leaves, gather, copied)
+                dup_leaves(table, part, leaves, gather, copied)
             });
             let Some((end, shared)) = swept else {
                 // A huge leaf is there: perhaps one that was put into a table of the space by hand.
@@ -262,10 +262,10 @@ fn region_of(page: Vpn) -> Vpn {
     Vpn(page.0 & !(Level::Pte.table_pages() - 1))
 }
 
-/// Shares the leaves of a part of one table, under its lock; those that are pinned are added to the hull
+/// Shares the leaves of a part of one table, under its lock; those that are pinned are added to the span
 /// `copied`. Returns the number of frames that the child has then or gets.
 #[inline(never)]
-fn share_leaves<M: Machine>(
+fn dup_leaves<M: Machine>(
     table: &mut LockedTable<'_, M>,
     part: VpnRange,
     leaves: &mut UnlinkedTable<'_, M>,
@@ -275,19 +275,19 @@ fn share_leaves<M: Machine>(
     let first = Level::Pte.index(part.start);
     let mut slots = first..first + part.len() as usize;
     let page = |slot: usize| part.start.add((slot - first) as u64);
-    let (mut frames, mut first_weak, mut end_weak) = (0, Level::ENTRIES, 0);
+    let (mut frames, mut first_protected, mut end_protected) = (0, Level::ENTRIES, 0);
     let mut result = Ok(());
     while let Some(slot) = table.first_used(slots.clone()) {
         slots.start = slot + 1;
         table.prefetch_after(slot);
-        let (was_writable, is_pinned) = match table.share(slot, Base) {
-            Ok(Some(share)) => {
-                let was_writable = share.was_writable;
-                leaves.install_word(slot, share);
+        let (was_writable, is_pinned) = match table.dup(slot, Base) {
+            Ok(Some(dup)) => {
+                let was_writable = dup.was_writable;
+                leaves.install_word(slot, dup);
                 (was_writable, false)
             }
             Ok(None) => {
-                share_unowned(table, slot, leaves);
+                dup_unowned(table, slot, leaves);
                 continue;
             }
             Err(NotMappedAgain::OfObject) => continue,
@@ -302,22 +302,22 @@ fn share_leaves<M: Machine>(
         };
         frames += 1;
         if was_writable && !mutant!("fork.flush-skipped") {
-            (first_weak, end_weak) = (first_weak.min(slot), slot + 1);
+            (first_protected, end_protected) = (first_protected.min(slot), slot + 1);
         }
         if is_pinned {
             let start = if copied.is_empty() { page(slot) } else { copied.start };
             *copied = VpnRange::new(start, page(slot + 1));
         }
     }
-    if first_weak < end_weak {
-        gather.weakened(VpnRange::new(page(first_weak), page(end_weak)));
+    if first_protected < end_protected {
+        gather.need_flush(VpnRange::new(page(first_protected), page(end_protected)));
     }
     result.map(|()| frames)
 }
 
-/// As [`share_leaves`], of a slot that holds a marker, or a leaf that owns nothing.
+/// As [`dup_leaves`], of a slot that holds a marker, or a leaf that owns nothing.
 #[inline(always)]
-fn share_unowned<M: Machine>(table: &LockedTable<'_, M>, slot: usize, leaves: &mut UnlinkedTable<'_, M>) {
+fn dup_unowned<M: Machine>(table: &LockedTable<'_, M>, slot: usize, leaves: &mut UnlinkedTable<'_, M>) {
     match (table.leaf(slot), table.marker(slot)) {
         (Some((leaf, class)), _) if class.is_zeros() => {
             leaves.install(slot, ZeroLeaf::BASE, LeafBits::of(leaf));

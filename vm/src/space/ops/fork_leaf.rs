@@ -17,13 +17,13 @@ use crate::space::fork_cursor::ForkUnderWay;
 use crate::space::retry::PageRetry;
 use crate::space::{Counter, Error};
 use crate::sync::{NoProgress, Progress};
-use crate::table::{AtFork, AtPin, LeafBits, LeafClass, LockedTable, Share, SlotMarker, ZeroLeaf};
+use crate::table::{AtFork, AtPin, DupLeaf, LeafBits, LeafClass, LockedTable, SlotMarker, ZeroLeaf};
 use crate::table::{OnFork, walk};
 use crate::units::{Level, Order, PageSize, Vpn, VpnRange};
 use crate::vma::pages_of;
 
 /// What the child gets of an entry.
-enum Passed<'m, M: Machine> {
+enum ChildEntry<'m, M: Machine> {
     /// Nothing: the entry has no memory.
     Nothing,
     /// Nothing: the child's faults find what the leaf maps.
@@ -33,16 +33,16 @@ enum Passed<'m, M: Machine> {
     /// Zeros.
     Zero(ZeroLeaf, LeafBits),
     /// A mapping of the same folio.
-    Share(Share<'m, M, Order>, LeafClass),
+    Dup(DupLeaf<'m, M, Order>, LeafClass),
     /// A copy, once the fork has flushed; and whether the parent's leaf allowed stores.
     Copied { was_writable: bool },
 }
 
-impl<M: Machine> Passed<'_, M> {
+impl<M: Machine> ChildEntry<'_, M> {
     /// Whether the parent's leaf allowed stores.
     fn was_writable(&self) -> bool {
         match self {
-            Self::Share(share, _) => share.was_writable,
+            Self::Dup(dup, _) => dup.was_writable,
             Self::Copied { was_writable } => *was_writable,
             _ => false,
         }
@@ -50,7 +50,7 @@ impl<M: Machine> Passed<'_, M> {
 }
 
 /// Whether a child gets leaves of the pool in shared mappings, which is a fault.
-pub(super) fn copies_shared_pool() -> bool {
+pub(super) fn copies_shared_hugetlb() -> bool {
     mutant!("pool.shared-copied")
 }
 
@@ -58,30 +58,30 @@ pub(super) fn copies_shared_pool() -> bool {
 ///
 /// # Errors
 /// [`Error::NoMemory`]: it is mapped too often.
-fn pass_entry<'t, M: Machine>(
+fn dup_entry<'t, M: Machine>(
     table: &mut LockedTable<'t, M>,
     slot: usize,
-) -> Result<Option<Passed<'t, M>>, Error> {
+) -> Result<Option<ChildEntry<'t, M>>, Error> {
     if let Some(marker) = table.marker(slot).filter(|marker| marker.on_fork() == OnFork::Copy) {
-        return Ok(Some(Passed::Marker(marker)));
+        return Ok(Some(ChildEntry::Marker(marker)));
     }
     let (Some((leaf, class)), Some(size)) = (table.leaf(slot), table.level().leaf_size()) else {
-        return Ok(Some(Passed::Nothing));
+        return Ok(Some(ChildEntry::Nothing));
     };
     match class.at_fork() {
-        AtFork::Skip if copies_shared_pool() && class.at_pin() == AtPin::InPart => {
-            Ok(Some(Passed::Copied { was_writable: table.take_write(slot) }))
+        AtFork::Skip if copies_shared_hugetlb() && class.at_pin() == AtPin::InPart => {
+            Ok(Some(ChildEntry::Copied { was_writable: table.take_write(slot) }))
         }
-        AtFork::Skip => Ok(Some(Passed::Skipped)),
-        AtFork::Copy => Ok(Some(Passed::Zero(ZeroLeaf::of(leaf, table.level()), LeafBits::of(leaf)))),
-        AtFork::Share => match table.share(slot, size.order()) {
-            Ok(Some(share)) => Ok(Some(Passed::Share(share, class))),
+        AtFork::Skip => Ok(Some(ChildEntry::Skipped)),
+        AtFork::Copy => Ok(Some(ChildEntry::Zero(ZeroLeaf::of(leaf, table.level()), LeafBits::of(leaf)))),
+        AtFork::Dup => match table.dup(slot, size.order()) {
+            Ok(Some(dup)) => Ok(Some(ChildEntry::Dup(dup, class))),
             // Pinned, perhaps.
             Ok(None) | Err(NotMappedAgain::Referenced) if class.at_pin() == AtPin::InPart => {
-                Ok(Some(Passed::Copied { was_writable: table.take_write(slot) }))
+                Ok(Some(ChildEntry::Copied { was_writable: table.take_write(slot) }))
             }
             Ok(None) | Err(NotMappedAgain::Referenced) => Ok(None),
-            Err(NotMappedAgain::OfObject) => Ok(Some(Passed::Skipped)),
+            Err(NotMappedAgain::OfObject) => Ok(Some(ChildEntry::Skipped)),
             Err(NotMappedAgain::TooManyMappings) => Err(Error::NoMemory),
         },
     }
@@ -102,39 +102,39 @@ impl<M: Machine> Fork<'_, '_, '_, M> {
         if !range.covers(pages) {
             return Ok(None);
         }
-        let passing =
-            PassLeaf { mappings: &self.parent.mappings, entries: &self.parent.entries, cursor: self.cursor };
-        let Some(passed) = passing.run(pages, leaf.level())? else { return Ok(None) };
+        let duplicate =
+            DupEntry { mappings: &self.parent.mappings, entries: &self.parent.entries, cursor: self.cursor };
+        let Some(child_entry) = duplicate.run(pages, leaf.level())? else { return Ok(None) };
         // A sweep goes on from an empty entry as far as there is nothing.
-        if matches!(passed, Passed::Nothing) && size == PageSize::Base {
+        if matches!(child_entry, ChildEntry::Nothing) && size == PageSize::Base {
             return Ok(None);
         }
         // Noted before anything fails: the parent's leaf has lost the right.
-        if passed.was_writable() && !mutant!("fork.leaf-flush-skipped") {
-            self.gather.weakened_leaf(pages);
+        if child_entry.was_writable() && !mutant!("fork.leaf-flush-skipped") {
+            self.gather.need_flush_of_leaf(pages);
         }
-        if let Passed::Copied { .. } = passed {
+        if let ChildEntry::Copied { .. } = child_entry {
             self.note_copied(pages);
         }
-        let nr_frames = self.child.entries.receive(passed, pages, leaf)?;
+        let nr_frames = self.child.entries.receive(child_entry, pages, leaf)?;
         Ok(Some((pages.end, nr_frames)))
     }
 }
 
 /// Taking from an entry of the parent what the child gets.
-struct PassLeaf<'a, 'v, M: Machine> {
+struct DupEntry<'a, 'v, M: Machine> {
     mappings: &'a Mappings<'v, M>,
     entries: &'a Entries<'v, M>,
     cursor: &'a ForkUnderWay<'a, M::Cpu>,
 }
 
-impl<'a, M: Machine> PassLeaf<'a, '_, M> {
+impl<'a, M: Machine> DupEntry<'a, '_, M> {
     /// Takes from the entry of `pages`, of a table of `level`, what the child gets, and passes it with the
     /// cursor, under one lock of the table. `None` where base pages are to be shared.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: it is mapped too often, or its table is detached for good.
-    fn run(&self, pages: VpnRange, level: Level) -> Result<Option<Passed<'a, M>>, Error> {
+    fn run(&self, pages: VpnRange, level: Level) -> Result<Option<ChildEntry<'a, M>>, Error> {
         let Self { mappings, entries, cursor } = *self;
         let mut retry = PageRetry::new("fork.leaf");
         loop {
@@ -149,11 +149,12 @@ impl<'a, M: Machine> PassLeaf<'a, '_, M> {
                 if is_there && matches!(table.entry(slot), Entry::Table(_)) {
                     return Ok(None);
                 }
-                let passed = if is_there { pass_entry(&mut table, slot)? } else { Some(Passed::Nothing) };
-                if passed.is_some() && !mutant!("fork.leaf-cursor-not-advanced") {
+                let child_entry =
+                    if is_there { dup_entry(&mut table, slot)? } else { Some(ChildEntry::Nothing) };
+                if child_entry.is_some() && !mutant!("fork.leaf-cursor-not-advanced") {
                     cursor.advance(pages.end);
                 }
-                return Ok(passed);
+                return Ok(child_entry);
             }
             let again = retry.again_at((entries, &mappings.vmas), pages.start, Progress::None);
             again.map_err(|NoProgress| Error::NoMemory)?;
@@ -162,30 +163,32 @@ impl<'a, M: Machine> PassLeaf<'a, '_, M> {
 }
 
 impl<M: Machine> Entries<'_, M> {
-    /// Maps in a space that only the caller knows what a fork has passed of an entry. Returns how many
+    /// Maps in a space that only the caller knows what a fork gives it of an entry. Returns how many
     /// pages have frames. What is dropped where there is no memory for a table no CPU has used.
-    fn receive(&self, passed: Passed<'_, M>, pages: VpnRange, size: PageSize) -> Result<u64, Error> {
+    fn receive(&self, child_entry: ChildEntry<'_, M>, pages: VpnRange, size: PageSize) -> Result<u64, Error> {
         let fill = |install: &mut dyn FnMut(&mut LockedTable<'_, M>, usize)| {
             self.fill_above(pages.start, size.level(), |above, slot| {
                 install(above, slot);
                 Ok(())
             })
         };
-        match passed {
-            Passed::Nothing | Passed::Skipped => Ok(0),
-            Passed::Marker(marker) => fill(&mut |above, slot| above.mark_absent(slot, marker)).map(|()| 0),
-            Passed::Copied { .. } => {
+        match child_entry {
+            ChildEntry::Nothing | ChildEntry::Skipped => Ok(0),
+            ChildEntry::Marker(marker) => {
+                fill(&mut |above, slot| above.mark_absent(slot, marker)).map(|()| 0)
+            }
+            ChildEntry::Copied { .. } => {
                 fill(&mut |above, slot| above.mark_absent(slot, SlotMarker::Busy)).map(|()| 0)
             }
-            Passed::Zero(zero, bits) => {
-                self.table.share_huge_zero(zero).map_err(|_| Error::NoMemory)?;
+            ChildEntry::Zero(zero, bits) => {
+                self.table.dup_huge_zero(zero).map_err(|_| Error::NoMemory)?;
                 fill(&mut |above, slot| above.install(slot, zero, bits)).map(|()| 0)
             }
-            Passed::Share(share, class) => {
+            ChildEntry::Dup(dup, class) => {
                 self.note_huge_leaves();
-                let mut share = Some(share);
+                let mut dup = Some(dup);
                 fill(&mut |above, slot| {
-                    share.take().into_iter().for_each(|share| above.install_share(slot, share));
+                    dup.take().into_iter().for_each(|dup| above.install_dup(slot, dup));
                 })?;
                 if let Some(counter) = Counter::of_leaves(class, size.order()) {
                     self.vm.count(counter);
@@ -197,5 +200,5 @@ impl<M: Machine> Entries<'_, M> {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "tests/fork_leaf.rs"]
+#[path = "../tests/fork/leaf.rs"]
 mod tests;

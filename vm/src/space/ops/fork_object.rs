@@ -13,7 +13,7 @@
 //! ```
 
 use crate::machine::Machine;
-use crate::space::Held;
+use crate::space::RangeToken;
 use crate::space::edit::Mappings;
 use crate::space::fork_cursor::ForkUnderWay;
 use crate::vma::{Backing, Vma, VmaAttributes};
@@ -38,9 +38,9 @@ impl<M: Machine> Mappings<'_, M> {
 
     /// Thaws the mappings that a fork has frozen.
     #[cold]
-    pub fn thaw(&self, held: Held<'_>) {
+    pub fn thaw(&self, token: RangeToken<'_>) {
         let mut rest = self.all_pages();
-        while let Some(vma) = self.first_in(held, rest) {
+        while let Some(vma) = self.first_in(token, rest) {
             rest.start = vma.range.end;
             if matches!(vma.backing.get(), Backing::Object(_)) {
                 let reading = self.vm.rcu.read();

@@ -1,11 +1,11 @@
-//! fork of pages that are not shared, because their frames are pinned or of the reserved pool: the child gets
+//! fork of pages that are not shared, because their frames are pinned or of the hugetlb pool: the child gets
 //! copies, made after the flush.
 //!
 //! The sweep has marked their slots in the child as busy, and taken the right to write from the parent's
 //! entries. No CPU writes these pages until the fork has ended, so the copies belong to the same instant as
 //! what is shared (docs/design/pins.md).
 
-use crate::frame::{AllocRequest, Frame, PoolTake};
+use crate::frame::{AllocRequest, Frame, HugetlbTake};
 use crate::machine::Machine;
 use crate::space::edit::entries::Entries;
 use crate::space::{AddressSpace, Counter, Error};
@@ -72,7 +72,7 @@ impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
         let vm = parent.vm;
         let placement = child.mappings.placement_of(page);
         let alloc = || vm.memory.alloc_frame_from(placement, AllocRequest::DIRTY);
-        let copy: Option<Frame<'v, M>> = vm.or_reclaim(alloc);
+        let copy: Option<Frame<'v, M>> = vm.retry_after_trim(alloc);
         let mut copy = copy.ok_or(Error::NoMemory)?;
         copy.copy_from(frame.user_frame());
         let reading = vm.rcu.read();
@@ -84,7 +84,7 @@ impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
             SlotMarker::Busy.entry(),
             "only the caller knows the child"
         );
-        table.install(found.slot, copy.into_mapped_at(child.node.birth(page)), LeafBits::of(leaf));
+        table.install(found.slot, copy.into_mapped_at(child.node.anon_key(page)), LeafBits::of(leaf));
         vm.count(Counter::CowCopied);
         Ok(())
     }
@@ -95,13 +95,13 @@ impl<'v, M: Machine> ForkCopies<'_, 'v, M> {
         let (leaf, from) = parent.get_leaf(page).ok_or(Error::NoMemory)?;
         let vm = parent.vm;
         let folio =
-            vm.memory.try_take_from_pool(size, child.mappings.placement_of(page), PoolTake::Available);
+            vm.memory.hugetlb().try_take(size, child.mappings.placement_of(page), HugetlbTake::Available);
         let mut copy = folio.map_err(|_| Error::NoMemory)?;
         copy.copy_from(from.user_frame(), vm.workers);
         let reading = vm.rcu.read();
         let found = walk(&child.entries.table, page, size.level(), &reading);
         let mut table = found.table.lock().ok_or(Error::NoMemory)?;
-        table.install(found.slot, copy.into_mapped_at(child.node.birth(page)), LeafBits::of(leaf));
+        table.install(found.slot, copy.into_mapped_at(child.node.anon_key(page)), LeafBits::of(leaf));
         vm.count(Counter::CowCopied);
         Ok(())
     }

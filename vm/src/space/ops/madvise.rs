@@ -5,7 +5,7 @@ use crate::space::edit::entries::Entries;
 use crate::space::edit::{Mappings, Split, VmaEdit, Zap};
 use crate::space::ops::populate::Populate;
 use crate::space::vm::Reserve;
-use crate::space::{AddressSpace, Error, Held, RangeGuard};
+use crate::space::{AddressSpace, Error, RangeGuard, RangeToken};
 use crate::table::LeafBits;
 use crate::units::{Access, VirtAddr, VpnRange};
 use crate::vma::{Backing, FlagAdvice, VmaAttributes, VmaFlags, change};
@@ -42,7 +42,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// advice (earlier mappings have taken it); [`Error::Again`] for too many mappings or lack of memory
     /// where attributes change, as [`protect`](Self::protect) leaves it then; [`Error::NoMemory`] at the end
     /// where there were holes, or for lack of memory. Populating stops at a hole with [`Error::NoMemory`] and
-    /// at a mapping without the right with [`Error::Invalid`], and with [`Error::Fault`] where the reserved
+    /// at a mapping without the right with [`Error::Invalid`], and with [`Error::Fault`] where the hugetlb
     /// pool has no page. Collapsing: as [`collapse`](Self::collapse).
     pub fn advise(&self, addr: VirtAddr, len_bytes: u64, advice: Advice) -> Result<(), Error> {
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
@@ -72,31 +72,31 @@ impl<'v, M: Machine> Advise<'_, 'v, M> {
     /// Advice about contents: no mapping changes, so the range is locked to read, and faults go on.
     fn contents(self, range: VpnRange, advice: Advice) -> Result<(), Error> {
         let Self { mappings, entries } = self;
-        let guard = mappings.share_after_fork(entries, range);
-        let held = guard.held();
+        let guard = mappings.read_after_fork(entries, range);
+        let token = guard.token();
         // Linux: VM_PFNMAP, VM_LOCKED.
         let drops_locked = advice == Advice::DontNeedLocked || mutant!("madvise.locked-dropped");
         let is_fixed = |vma: &VmaAttributes| {
             matches!(vma.backing.get(), Backing::Pfn(_))
                 || vma.flags.contains(VmaFlags::LOCKED) && !drops_locked
         };
-        let mapped = mappings.each_part_in(held, range, |part, vma| match (advice, vma.hugetlb()) {
+        let mapped = mappings.each_part_in(token, range, |part, vma| match (advice, vma.hugetlb()) {
             (Advice::DontNeed | Advice::DontNeedLocked, Some(pool)) => {
-                entries.drop_pool_pages(held, part, pool)
+                entries.drop_hugetlb_pages(token, part, pool)
             }
             (Advice::WillNeed, _) => Ok(()),
             _ if is_fixed(vma) => Err(Error::Invalid),
             (Advice::DontNeed | Advice::DontNeedLocked, _) => {
-                Split::new(entries).ends_shared(held, part)?;
-                Zap::of_contents(entries).run(held, part);
+                Split::new(entries).ends_shared(token, part)?;
+                Zap::of_contents(entries).run(token, part);
                 Ok(())
             }
             // Linux: what is on no list of pages to be reclaimed cannot be moved there.
             (Advice::Cold, Some(_)) => Err(Error::Invalid),
             (Advice::Free, _) if !vma.is_anonymous() => Err(Error::Invalid),
             (Advice::Free, _) => {
-                Split::new(entries).owned_ends_shared(held, part)?;
-                self.mark_free(held, part);
+                Split::new(entries).owned_ends_shared(token, part)?;
+                self.mark_free(token, part);
                 Ok(())
             }
             _ => Ok(()),
@@ -111,11 +111,11 @@ impl<'v, M: Machine> Advise<'_, 'v, M> {
     fn flags(self, range: VpnRange, advice: FlagAdvice) -> Result<(), Error> {
         let Self { mappings, entries } = self;
         let guard = mappings.write(range);
-        let reserve = mappings.reserve_for(guard.held(), range).map_err(|_| Error::Again)?;
+        let reserve = mappings.reserve_for(guard.token(), range).map_err(|_| Error::Again)?;
         if advice == FlagAdvice::HugePage {
             entries.note_huge_pages();
         }
-        let mapped = mappings.each_part_in(guard.held(), range, |part, vma| {
+        let mapped = mappings.each_part_in(guard.token(), range, |part, vma| {
             let refused = match advice {
                 FlagAdvice::WipeOnFork => !vma.is_anonymous(),
                 // As Linux refuses them for VM_PFNMAP.
@@ -152,15 +152,15 @@ impl<'v, M: Machine> Advise<'_, 'v, M> {
     /// store makes them dirty again (`LockedTable::is_discardable`). Frames that other spaces may map
     /// stay. A huge leaf is marked as a whole; one that reaches beyond the range came after the caller has
     /// split at the ends.
-    fn mark_free(&self, held: Held<'_>, range: VpnRange) {
-        self.entries.edit(held, range, |table, slot, page, gather| {
+    fn mark_free(&self, token: RangeToken<'_>, range: VpnRange) {
+        self.entries.edit(token, range, |table, slot, page, gather| {
             let pages = VpnRange::new(page, page.add(table.level().entry_pages()));
             let is_whole = range.covers(pages) || mutant!("madvise.freed-beyond-range");
             if !table.is_exclusive(slot) || !is_whole {
                 return;
             }
             if let Some((_, true)) = table.adjust(slot, cleaned) {
-                gather.weakened(pages);
+                gather.need_flush(pages);
             }
             if !mutant!("madvise.lazyfree-not-set") {
                 table.set_lazyfree(slot, true);

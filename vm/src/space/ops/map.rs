@@ -1,6 +1,6 @@
 //! mmap: requests, and mappings of anonymous memory and of objects.
 //!
-//! A request says what it maps ([`MapBacking`]); `map_object`, `map_pool` and `map_given` put
+//! A request says what it maps ([`MapBacking`]); `map_object`, `map_hugetlb` and `map_pfn` put
 //! what is no anonymous memory in place.
 //!
 //! A mapping put into a hole is born live, joined with the neighbours it agrees with. One put over others
@@ -14,8 +14,8 @@ use crate::space::edit::{Mappings, Split, VmaEdit, Zap};
 use crate::space::ops::place::Destination;
 use crate::space::ops::populate::Populate;
 use crate::space::ops::unmap::Unmap;
-use crate::space::{AddressSpace, Error, Held, ObjectPages, RangeGuard};
-use crate::table::GivenFrames;
+use crate::space::{AddressSpace, Error, ObjectPages, RangeGuard, RangeToken};
+use crate::table::PfnMapFrames;
 use crate::units::{Access, PageSize, Pfn, VirtAddr, Vpn, VpnRange};
 use crate::vma::{Backing, VmaAttributes, VmaFlags, VmaState, cut, merge};
 
@@ -56,26 +56,26 @@ pub enum MapBacking<'a> {
     /// file); such memory has no huge pages. Pages beyond the object's end may be mapped, and not be used:
     /// a fault there ends with [`FaultError::Beyond`](crate::space::FaultError::Beyond), a bus error.
     Object(ObjectPages<'a>),
-    /// Huge pages of the reserved pool, of this size: private, or shared with the children of forks
+    /// Huge pages of the hugetlb pool, of this size: private, or shared with the children of forks
     /// (MAP_HUGETLB). The length is rounded up to such pages.
     ///
     /// A huge page is set aside for each page, so that no fault there lacks one, but with
     /// [`VmaFlags::NORESERVE`]: then a fault may end with
-    /// [`FaultError::PoolEmpty`](crate::space::FaultError::PoolEmpty), a bus error. Such memory is never
+    /// [`FaultError::HugetlbEmpty`](crate::space::FaultError::HugetlbEmpty), a bus error. Such memory is not
     /// swapped, split or counted as committed. A child that is forked shares the huge pages of private memory
     /// until one of the two stores there, which takes a copy: a huge page that is not set aside, and where
-    /// there is none a bus error. The parent may take the page from its children then
-    /// ([`AddressSpace::take_back_pool_page`]). Shared memory keeps its huge pages, and what is set aside for
-    /// it, until no page of it is mapped.
+    /// there is none a bus error. The parent may unmap the page from its children then
+    /// ([`AddressSpace::unmap_hugetlb_sharers`]). Shared memory keeps its huge pages, and what is set aside
+    /// for it, until no page of it is mapped.
     ///
     /// munmap, mprotect, madvise and mbind refuse ranges that cut a huge page.
     Hugetlb(PageSize),
-    /// Frames that were given, by leaves that are there from the start: registers of a device, memory of a
+    /// PFN-mapped frames, by leaves that are there from the start: registers of a device, memory of a
     /// guest. The request is for shared memory. Where it leaves the place open, that is chosen so that leaves
     /// of the largest size fit. A fork maps the frames in the child too. (Linux: `remap_pfn_range`.)
     Pfn {
         /// The frames, and the rights to them.
-        frames: &'a GivenFrames,
+        frames: &'a PfnMapFrames,
         /// The one that the first page maps.
         first: Pfn,
         /// The size of the largest leaf.
@@ -135,8 +135,8 @@ impl MapRequest<'_> {
 impl<M: Machine> AddressSpace<'_, M> {
     /// Maps what the request says (mmap). Returns the first address.
     ///
-    /// Locks the range to write, and not while it populates; also while it installs the leaves of frames that
-    /// were given, and marks the entries of private memory of the reserved pool: some nanoseconds for each.
+    /// Locks the range to write, and not while it populates; also while it installs the leaves of PFN-mapped
+    /// frames, and marks the entries of private memory of the hugetlb pool: some nanoseconds for each.
     /// As in Linux it is no error if MAP_POPULATE cannot fill every page.
     ///
     /// # Errors
@@ -150,14 +150,14 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// Of an *object*, after those of the length: [`Error::Invalid`] where the object is of another system,
     /// or no number counts the last page.
     ///
-    /// Of the *reserved pool*: [`Error::Invalid`] also for base pages, pages that the format does not have,
+    /// Of the *hugetlb pool*: [`Error::Invalid`] also for base pages, pages that the format does not have,
     /// and a fixed address that is not one of a huge page; [`Error::NoMemory`] where not enough huge pages
     /// are available, or no memory for tables or an object. With [`Place::Fixed`] the pages are unmapped
     /// first, and stay so then.
     ///
-    /// Of *frames that were given*: [`Error::Invalid`] also where the request is for private memory, or the
-    /// frames are not all given, or not to be encoded; [`Error::Access`] where the request, or what it lets
-    /// mprotect ask for, exceeds the rights that were given; [`Error::NoMemory`] for tables. With
+    /// Of *PFN-mapped frames*: [`Error::Invalid`] also where the request is for private memory, or the
+    /// frames are not all there, or not to be encoded; [`Error::Access`] where the request, or what it lets
+    /// mprotect ask for, exceeds the rights that they allow; [`Error::NoMemory`] for tables. With
     /// [`Place::Fixed`] the pages are unmapped first, and stay so where memory lacks.
     pub fn map(&self, request: &MapRequest<'_>) -> Result<VirtAddr, Error> {
         let map = Map { mappings: &self.mappings, entries: &self.entries };
@@ -176,13 +176,13 @@ impl<M: Machine> AddressSpace<'_, M> {
     }
 
     /// The address that [`map`](Self::map) would choose now for memory of base pages: what the size of
-    /// hugetlb pages, or of leaves of given frames, asks of an address is not looked at.
+    /// hugetlb pages, or of leaves of PFN-mapped frames, asks of an address is not looked at.
     ///
     /// # Errors
     /// As [`map`](Self::map), for errors of the address and the length.
     pub fn choose_place(&self, request: &MapRequest<'_>) -> Result<VirtAddr, Error> {
-        let guard = self.mappings.share_all();
-        Ok(self.mappings.choose(guard.held(), request)?.range().start.addr())
+        let guard = self.mappings.read_all();
+        Ok(self.mappings.choose(guard.token(), request)?.range().start.addr())
     }
 }
 
@@ -196,7 +196,7 @@ impl<M: Machine> Map<'_, '_, M> {
     fn anonymous(&self, request: &MapRequest<'_>) -> Result<VpnRange, Error> {
         let (guard, destination) = self.mappings.place(request)?;
         let range = destination.range();
-        let attributes = match self.attributes_of(guard.held(), request, destination) {
+        let attributes = match self.attributes_of(guard.token(), request, destination) {
             Ok(attributes) => attributes,
             Err(error) => return Err(self.refuse_mapping(guard, destination, request, error)),
         };
@@ -216,7 +216,7 @@ impl<M: Machine> Map<'_, '_, M> {
     /// The attributes of the new mapping, its memory committed, its object created.
     fn attributes_of(
         &self,
-        held: Held<'_>,
+        token: RangeToken<'_>,
         request: &MapRequest<'_>,
         destination: Destination,
     ) -> Result<VmaAttributes, Error> {
@@ -224,17 +224,17 @@ impl<M: Machine> Map<'_, '_, M> {
         let flags = VmaFlags::new_anonymous(request.flags);
         match request.sharing {
             Sharing::Private => {
-                self.commit_private(held, flags, destination)?;
+                self.commit_private(token, flags, destination)?;
                 Ok(VmaAttributes::anonymous(range, flags))
             }
             Sharing::Shared => {
                 let flags = VmaFlags::new_shared(request.flags);
                 if !flags.contains(VmaFlags::NORESERVE) {
-                    self.mappings.limits(held).commit(range.len())?;
+                    self.mappings.limits(token).commit(range.len())?;
                 }
                 let vm = self.mappings.vm;
                 let create = || vm.create_object(range.len(), range.len());
-                let object = vm.or_reclaim(create).ok_or(Error::NoMemory)?;
+                let object = vm.retry_after_trim(create).ok_or(Error::NoMemory)?;
                 Ok(VmaAttributes::backed(range, flags, Backing::Object(object), 0))
             }
         }
@@ -245,7 +245,7 @@ impl<M: Machine> Map<'_, '_, M> {
     #[inline(always)]
     pub(super) fn commit_private(
         &self,
-        held: Held<'_>,
+        token: RangeToken<'_>,
         flags: VmaFlags,
         destination: Destination,
     ) -> Result<(), Error> {
@@ -254,9 +254,9 @@ impl<M: Machine> Map<'_, '_, M> {
         }
         let committed = match destination {
             Destination::Free(_) => 0,
-            Destination::Taken(range) => self.mappings.committed_in(held, range),
+            Destination::Taken(range) => self.mappings.committed_in(token, range),
         };
-        self.mappings.limits(held).commit(destination.range().len() - committed)
+        self.mappings.limits(token).commit(destination.range().len() - committed)
     }
 
     /// Leaves what Linux leaves of the mappings in the way of one whose pages cannot be committed: private
@@ -274,7 +274,7 @@ impl<M: Machine> Map<'_, '_, M> {
         let left = match request.sharing {
             Sharing::Private => self.mappings.split_mappings(&guard, range),
             // There may have been no memory for an object instead.
-            Sharing::Shared if self.mappings.limits(guard.held()).commit(range.len()).is_ok() => Ok(()),
+            Sharing::Shared if self.mappings.limits(guard.token()).commit(range.len()).is_ok() => Ok(()),
             Sharing::Shared => {
                 let Self { mappings, entries } = *self;
                 Unmap { mappings, entries }.run(guard, range).map(drop)
@@ -311,7 +311,7 @@ impl<M: Machine> Map<'_, '_, M> {
         // As in Linux only a hole in the middle of one mapping counts as a split.
         let is_hole = |vma: VmaAttributes| vma.range.start < new.range.start && new.range.end < vma.range.end;
         if first.is_some_and(is_hole) && !mutant!("map.split-uncounted") {
-            self.mappings.limits(guard.held()).may_split()?;
+            self.mappings.limits(guard.token()).may_split()?;
         }
         if [first, last].iter().flatten().any(|vma| !vma.may_be_cut(new.range)) {
             return Err(Error::Invalid);
@@ -327,11 +327,11 @@ impl<M: Machine> Map<'_, '_, M> {
         let state = if mutant!("map.born-live") { VmaState::Live } else { VmaState::Busy };
         let busy = Some((merged.attributes, state));
         let pieces = [stays(left, merged.absorbs_prev), busy, stays(right, merged.absorbs_next)];
-        let covered = pieces.iter().flatten().fold(merged.attributes.range, |hull, (attributes, _)| {
-            VpnRange::new(hull.start.min(attributes.range.start), hull.end.max(attributes.range.end))
+        let covered = pieces.iter().flatten().fold(merged.attributes.range, |span, (attributes, _)| {
+            VpnRange::new(span.start.min(attributes.range.start), span.end.max(attributes.range.end))
         });
         let Self { mappings, entries } = *self;
-        let splits = Split::new(entries).reserve(guard.held(), new.range)?;
+        let splits = Split::new(entries).reserve(guard.token(), new.range)?;
         edit.replace(covered, &pieces, new.range)?;
         let guard = mappings.published(entries, guard, new.range);
         Split::new(entries).ends(&guard, new.range, splits);

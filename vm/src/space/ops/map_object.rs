@@ -40,7 +40,7 @@ impl<M: Machine> Map<'_, '_, M> {
             Sharing::Private => VmaFlags::new_private(request.flags),
             Sharing::Shared => VmaFlags::new_shared(request.flags),
         };
-        if let Err(error) = self.commit_private(guard.held(), flags, destination) {
+        if let Err(error) = self.commit_private(guard.token(), flags, destination) {
             return Err(self.refuse_mapping(guard, destination, request, error));
         }
         self.entries.note_shared_huge_pages();

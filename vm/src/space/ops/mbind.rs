@@ -10,7 +10,7 @@
 use crate::machine::{Entry, Machine};
 use crate::space::edit::entries::Entries;
 use crate::space::edit::{Mappings, VmaEdit};
-use crate::space::{AddressSpace, Error, Held};
+use crate::space::{AddressSpace, Error, RangeToken};
 use crate::table::{SlotRun, sweep};
 use crate::units::{NodeMask, VirtAddr, Vpn, VpnRange};
 use crate::vma::{Policy, PolicyRequest, VmaAttributes, change_policy};
@@ -38,7 +38,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// [cannot be had](PolicyRequest::resolve) here; [`Error::Fault`] where a part is not mapped, or for the
     /// default policy where all of it is not; [`Error::Misplaced`]; [`Error::NoMemory`] for lack of memory.
     /// Nothing has changed then, but for [`Misplaced::Report`]. Last [`Error::NoMemory`] for too many
-    /// mappings and [`Error::Invalid`] where the range cuts a page of the reserved pool: what has changed
+    /// mappings and [`Error::Invalid`] where the range cuts a page of the hugetlb pool: what has changed
     /// stays, as of [`protect`](Self::protect).
     pub fn set_policy(
         &self,
@@ -65,13 +65,13 @@ impl<M: Machine> SetPolicy<'_, '_, M> {
         let policy = request.resolve(populated).ok_or(Error::Invalid)?;
         let guard = mappings.write(range);
         let is_refused =
-            |part| misplaced == Misplaced::Refuse && self.is_misplaced(guard.held(), part, request.nodes);
-        self.check_parts(guard.held(), range, policy, is_refused)?;
-        let reserve = match mappings.reserve_for(guard.held(), range)? {
+            |part| misplaced == Misplaced::Refuse && self.is_misplaced(guard.token(), part, request.nodes);
+        self.check_parts(guard.token(), range, policy, is_refused)?;
+        let reserve = match mappings.reserve_for(guard.token(), range)? {
             Some(_) if mutant!("mbind.reserve-skipped") => None,
             reserve => reserve,
         };
-        let set = mappings.each_part_in(guard.held(), range, |part, _| {
+        let set = mappings.each_part_in(guard.token(), range, |part, _| {
             let edit = VmaEdit::new(mappings, &guard);
             let Some(vma) = edit.at(part.start) else { return Ok(()) };
             let [prev, next] = edit.neighbours(&vma, part);
@@ -83,7 +83,7 @@ impl<M: Machine> SetPolicy<'_, '_, M> {
         let _has_no_holes = set?;
         let nodes = policy.effective(populated);
         let is_reported =
-            misplaced == Misplaced::Report && nodes != 0 && self.is_misplaced(guard.held(), range, nodes);
+            misplaced == Misplaced::Report && nodes != 0 && self.is_misplaced(guard.token(), range, nodes);
         if is_reported { Err(Error::Misplaced) } else { Ok(()) }
     }
 
@@ -91,17 +91,17 @@ impl<M: Machine> SetPolicy<'_, '_, M> {
     /// for a hole before and after a mapping, then at its pages, then at the next mapping.
     fn check_parts(
         &self,
-        held: Held<'_>,
+        token: RangeToken<'_>,
         range: VpnRange,
         policy: Policy,
         is_refused: impl Fn(VpnRange) -> bool,
     ) -> Result<(), Error> {
         let may_have_holes = policy.is_default();
         let mut rest = range;
-        while let Some(vma) = self.mappings.first_in(held, rest) {
+        while let Some(vma) = self.mappings.first_in(token, rest) {
             let part = rest.intersect(vma.range);
             let after = VpnRange::new(part.end, range.end);
-            let ends_early = !after.is_empty() && self.at(held, after.start).is_none();
+            let ends_early = !after.is_empty() && self.at(token, after.start).is_none();
             let has_hole = part.start > rest.start || ends_early;
             if has_hole && !may_have_holes {
                 return Err(Error::Fault);
@@ -114,13 +114,13 @@ impl<M: Machine> SetPolicy<'_, '_, M> {
         if rest == range { Err(Error::Fault) } else { Ok(()) }
     }
 
-    fn at(&self, held: Held<'_>, page: Vpn) -> Option<VmaAttributes> {
-        self.mappings.first_in(held, VpnRange::new(page, page.add(1)))
+    fn at(&self, token: RangeToken<'_>, page: Vpn) -> Option<VmaAttributes> {
+        self.mappings.first_in(token, VpnRange::new(page, page.add(1)))
     }
 
     /// Whether an entry of the range maps a frame of memory that is on none of the nodes.
-    fn is_misplaced(&self, held: Held<'_>, range: VpnRange, nodes: u64) -> bool {
-        held.assert_covers(self.entries.id(), range);
+    fn is_misplaced(&self, token: RangeToken<'_>, range: VpnRange, nodes: u64) -> bool {
+        token.assert_covers(self.entries.id(), range);
         let (memory, nodes) = (self.entries.vm.memory(), NodeMask::from_bits(nodes));
         let mut found = false;
         sweep(&self.entries.table, range, |mut run: SlotRun<'_, '_, M>| {

@@ -65,10 +65,10 @@ impl<M: Machine> Mincore<'_, '_, M> {
     /// Notes which pages of a part of a range are resident, up to a hole. Returns the first page that was not
     /// looked at.
     fn look_at(&self, part: VpnRange, resident: &mut Residency) -> Vpn {
-        let guard = self.mappings.share_live(self.entries, part);
+        let guard = self.mappings.read_live(self.entries, part);
         let mut page = part.start;
         while page < part.end {
-            let Some(vma) = self.mappings.first_in(guard.held(), VpnRange::new(page, page.add(1))) else {
+            let Some(vma) = self.mappings.first_in(guard.token(), VpnRange::new(page, page.add(1))) else {
                 self.mappings.unlock_after_flush(self.entries, guard, part);
                 break;
             };

@@ -5,8 +5,8 @@
 //! | `map` | mmap: what a request maps; anonymous memory | its range, to write |
 //! | `place` | where a mapping goes | all of the space to write, then what is chosen |
 //! | `map_object` | mmap of an object that a handle keeps | its range, to write |
-//! | `map_given` | mmap of given frames: device memory, guest memory | its range, to write |
-//! | `map_pool` | mmap of the reserved pool: MAP_HUGETLB | its range, to write |
+//! | `map_pfn` | mmap of PFN-mapped frames: device memory, guest memory | its range, to write |
+//! | `map_hugetlb` | mmap of the hugetlb pool: MAP_HUGETLB | its range, to write |
 //! | `unmap` | munmap | its range, to write |
 //! | `protect` | mprotect | its range, to write |
 //! | `madvise` | madvise | to write where attributes change; to read where contents do |
@@ -20,7 +20,7 @@
 //! | `fork_pinned` | copies for the child of what is pinned | as `fork` |
 //! | `fork_leaf` | what the child gets of a leaf above the last level | as `fork` |
 //! | `fork_object` | private mappings of objects, which get no first copy meanwhile | as `fork` |
-//! | `take_back_pool` | pages of the reserved pool that children share, taken from these | a page, to read |
+//! | `unmap_sharers` | hugetlb pages that children share, unmapped from these | a page, to read |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how `populate`, `unmap` and `exit` divide large ranges among helpers | |
 
@@ -33,9 +33,9 @@ mod fork_object;
 mod fork_pinned;
 mod madvise;
 mod map;
-mod map_given;
+mod map_hugetlb;
 mod map_object;
-mod map_pool;
+mod map_pfn;
 mod mbind;
 mod mincore;
 mod parallel;
@@ -43,10 +43,8 @@ mod place;
 mod populate;
 mod protect;
 mod scan;
-mod take_back_pool;
-#[cfg(all(test, not(loom)))]
-mod tests;
 mod unmap;
+mod unmap_sharers;
 
 pub use collapse::Collapsed;
 pub use madvise::Advice;

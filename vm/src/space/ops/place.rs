@@ -4,7 +4,7 @@ use crate::machine::Machine;
 use crate::space::edit::Mappings;
 use crate::space::edit::entries::Entries;
 use crate::space::ops::unmap::Unmap;
-use crate::space::{Error, Held, MapBacking, MapRequest, Place, RangeGuard, Sharing};
+use crate::space::{Error, MapBacking, MapRequest, Place, RangeGuard, RangeToken, Sharing};
 use crate::sync::{NoProgress, Progress, Retry};
 use crate::units::{PAGE_SIZE, PageSize, VirtAddr, Vpn, VpnRange};
 use crate::vma::{TreeGaps, place, place_aligned, place_preferring};
@@ -32,14 +32,14 @@ impl<M: Machine> Mappings<'_, M> {
     pub fn place(&self, request: &MapRequest<'_>) -> Result<(RangeGuard<'_, M>, Destination), Error> {
         // Choosing reads the holes of the whole space; only the chosen range is held.
         let all = self.write_all();
-        let destination = self.choose(all.held(), request)?;
+        let destination = self.choose(all.token(), request)?;
         Ok((all.narrow(destination.range()), destination))
     }
 
     /// The pages for a request, checked.
-    pub fn choose(&self, held: Held<'_>, request: &MapRequest<'_>) -> Result<Destination, Error> {
+    pub fn choose(&self, token: RangeToken<'_>, request: &MapRequest<'_>) -> Result<Destination, Error> {
         let len = page_len(request.len_bytes)?;
-        self.limits(held).may_map()?;
+        self.limits(token).may_map()?;
         if len > self.layout.areas.user.end.0 {
             return Err(Error::NoMemory);
         }
@@ -59,7 +59,7 @@ impl<M: Machine> Mappings<'_, M> {
         if range.start < self.layout.areas.user.start {
             return Err(Error::NotPermitted);
         }
-        match self.first_in(held, range) {
+        match self.first_in(token, range) {
             None => Ok(Destination::Free(range)),
             Some(_) if replaces => Ok(Destination::Taken(range)),
             Some(_) => Err(Error::Exists),
@@ -102,7 +102,7 @@ impl<M: Machine> Mappings<'_, M> {
         low: bool,
     ) -> Result<(RangeGuard<'_, M>, VpnRange), Error> {
         let all = self.write_all();
-        self.limits(all.held()).may_map()?;
+        self.limits(all.token()).may_map()?;
         let (areas, len) = (&self.layout.areas, request.len_bytes / PAGE_SIZE as u64);
         if len > areas.user.end.0 {
             return Err(Error::NoMemory);

@@ -21,7 +21,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     /// rights that were taken away.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start, and where the range cuts a page of the reserved pool;
+    /// [`Error::Invalid`] for an unaligned start, and where the range cuts a page of the hugetlb pool;
     /// [`Error::NoMemory`] where the range leaves the space, at a hole, for too many mappings, where the
     /// pages of a mapping cannot be committed, or for lack of memory; [`Error::Access`] where a mapping may
     /// not have the rights. As in Linux earlier mappings have changed then, and one whose end alone could not
@@ -51,8 +51,8 @@ impl<'v, M: Machine> Protect<'_, 'v, M> {
     fn run(self, range: VpnRange, access: VmaFlags) -> Result<(), Error> {
         let Self { mappings, entries } = self;
         let guard = mappings.write(range);
-        let reserve = mappings.reserve_for(guard.held(), range)?;
-        let mut splits = Split::new(entries).reserve(guard.held(), range)?;
+        let reserve = mappings.reserve_for(guard.token(), range)?;
+        let mut splits = Split::new(entries).reserve(guard.token(), range)?;
         let mut rest = range;
         let mut result = Ok(());
         while !rest.is_empty() && result.is_ok() {
@@ -88,7 +88,7 @@ impl<'v, M: Machine> Protect<'_, 'v, M> {
         let refused = if mutant!("protect.wrong-errno") { Error::NoMemory } else { Error::Access };
         let decided = protect(prev, &vma, next, part, access).ok_or(refused)?;
         if let Charge::More(pages) = decided.charge {
-            self.mappings.limits(guard.held()).commit(pages)?;
+            self.mappings.limits(guard.token()).commit(pages)?;
         }
         Split::new(self.entries).move_end(splits, part.end)?;
         self.mappings.apply_change(edit, &decided.change, [prev, Some(vma), next], reserve)?;
@@ -99,11 +99,11 @@ impl<'v, M: Machine> Protect<'_, 'v, M> {
     /// have to do more than set a bit.
     fn set_rights(&self, guard: &PublishedGuard<'_, M>, range: VpnRange, rights: Rights) {
         self.entries.edit_pending(guard, range, |table, slot, page, gather| {
-            if let Some((old, true)) = table.adjust_as_given(slot, |leaf| with_rights(leaf, rights))
+            if let Some((old, true)) = table.adjust_unbounded(slot, |leaf| with_rights(leaf, rights))
                 && !rights.contains(old.rights)
                 && !mutant!("protect.flush-skipped")
             {
-                gather.weakened(VpnRange::new(page, page.add(table.level().entry_pages())));
+                gather.need_flush(VpnRange::new(page, page.add(table.level().entry_pages())));
             }
         });
     }

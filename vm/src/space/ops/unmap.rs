@@ -20,7 +20,7 @@ impl<M: Machine> AddressSpace<'_, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start, no length, an end beyond the space, or a range that cuts a
-    /// page of the reserved pool; [`Error::NoMemory`]
+    /// page of the hugetlb pool; [`Error::NoMemory`]
     /// where a mapping would have to be split and may not be, or there is no memory for records: then nothing
     /// has changed.
     pub fn unmap(&self, addr: VirtAddr, len_bytes: u64) -> Result<(), Error> {
@@ -53,7 +53,7 @@ impl<'a, M: Machine> Unmap<'a, '_, M> {
         let Some(first) = edit.first_in(range) else { return Ok(None) };
         let splits = first.range.start < range.start && first.range.end > range.end;
         if splits {
-            mappings.limits(guard.held()).may_split()?;
+            mappings.limits(guard.token()).may_split()?;
         }
         let [left, mut right] = cut(&first, range);
         let mut may_be_cut = first.may_be_cut(range);
@@ -72,9 +72,9 @@ impl<'a, M: Machine> Unmap<'a, '_, M> {
         let live = |attributes| (attributes, VmaState::Live);
         let zaps_first = mutant!("unmap.zapped-before-replaced");
         if zaps_first {
-            Zap::of_contents(entries).run(guard.held(), range);
+            Zap::of_contents(entries).run(guard.token(), range);
         }
-        let splits = Split::new(entries).reserve(guard.held(), range)?;
+        let splits = Split::new(entries).reserve(guard.token(), range)?;
         edit.replace(covered, &[left.map(live), right.map(live)], range)?;
         let guard = mappings.published(entries, guard, range);
         Split::new(entries).ends(&guard, range, splits);

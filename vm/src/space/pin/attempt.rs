@@ -72,7 +72,7 @@ impl<'v, M: Machine> Pins<'_, 'v, M> {
             None => self
                 .faults
                 .until_resolved((page, "pin"), &mut prepared, None, |prepared, after_writers| {
-                    let guard = self.faults.share_page(page, after_writers);
+                    let guard = self.faults.read_lock_page(page, after_writers);
                     self.pin_attempt(page, for_use, &Locked::new(&guard), prepared)
                 })
                 .map_err(error_of)?,
@@ -146,7 +146,7 @@ pub(in crate::space) fn error_of(error: FaultError) -> Error {
         FaultError::NotMapped
         | FaultError::NotAllowed
         | FaultError::NotSupported
-        | FaultError::PoolEmpty
+        | FaultError::HugetlbEmpty
         | FaultError::Beyond
         | FaultError::Stalled => Error::Fault,
     }

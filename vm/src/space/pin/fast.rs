@@ -72,7 +72,7 @@ impl<'v, M: Machine> Pins<'_, 'v, M> {
             let found = next.unwrap_or_else(|| walk_cached(&self.entries.table, page, reading));
             match found.try_pin(memory, access) {
                 Ok(frame) => *slot = Some(frame),
-                Err(FastPinRefusal::Huge) => match found.try_pin_in_pool(memory, page, access) {
+                Err(FastPinRefusal::Huge) => match found.try_pin_hugetlb(memory, page, access) {
                     Ok(frame) => {
                         *slot = Some(frame);
                         continue;

@@ -1,15 +1,15 @@
 //! The reverse map of anonymous memory: from a frame to the entries that map it.
 //!
 //! ```text
-//!   record of the frame: node, page at birth        tree of all that forks made of one space
+//!   record of the frame: anon key (node, page)      tree of all that forks made of one space
 //!        │                                          root ── child ── grandchild
 //!        └──► node ──► each space from there down        └── child
 //!                        │ hold ── walk to the page ── lock the table: the frame?  ── visit
 //!                        └ stop when as many were found as the mapcount says
 //! ```
 //!
-//! A frame has one entry until a fork, and then at most one in each descendant of the space that it was born
-//! in, at the page of its birth: fork keeps addresses. So nothing is kept for an entry, and no list: a fault
+//! A frame has one entry until a fork, and then at most one in each descendant of the space that mapped it
+//! first, at the page of its key: fork keeps addresses. So nothing is kept for an entry, and no list: a fault
 //! stores two words in the record of the frame that it takes, a fork links one node.
 //!
 //! | file | holds |
@@ -65,9 +65,9 @@ pub enum RmapFound {
 pub enum RmapError {
     /// It is no anonymous memory.
     NotAnonymous,
-    /// Its record has no page of birth: it waits for a flush and is freed after it, or tables map it that are
+    /// Its record has no anon key: it waits for a flush and is freed after it, or tables map it that are
     /// no space's.
-    NoBirth,
+    NoAnonKey,
     /// A space that may map it is not found, or has begun to end.
     SpaceMissing,
     /// Forks, unmaps or copies beside each of the walks: the number of entries was never what was found.
@@ -110,7 +110,7 @@ impl<'v, M: Machine> RmapEntry<'_, 'v, M> {
 
 impl<'m, M: Machine> Vm<'m, M> {
     /// Calls `visit` with each entry that maps the frame, which is anonymous memory: base pages, or the huge
-    /// page of a block that the frame leads. Spaces are found by
+    /// page of a folio that the frame leads. Spaces are found by
     /// `hold`, which says whatever the embedder keeps them by: what it returns keeps the space as long as it
     /// is there. (Linux: `rmap_walk_anon`.)
     ///
@@ -180,9 +180,9 @@ impl<'m, M: Machine> Vm<'m, M> {
             if meta.mapcount() == 0 {
                 return Ok(RmapFound::All(0));
             }
-            let birth = meta.birth().ok_or(RmapError::NoBirth)?;
+            let key = meta.anon_key().ok_or(RmapError::NoAnonKey)?;
             let walk = RmapWalk { vm: self, meta, pfn, hold: &hold, visit: &mut visit, nth };
-            match walk.run(birth) {
+            match walk.run(key) {
                 WalkEnd::Stopped => return Ok(RmapFound::Stopped),
                 WalkEnd::Ended { found, .. } if found == meta.mapcount() => return Ok(RmapFound::All(found)),
                 WalkEnd::Ended { found, .. } if mutant!("rmap.not-walked-again") => {
@@ -224,7 +224,7 @@ impl fmt::Display for RmapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             RmapError::NotAnonymous => "the frame is no anonymous memory",
-            RmapError::NoBirth => "the record of the frame has no page",
+            RmapError::NoAnonKey => "the record of the frame has no anon key",
             RmapError::SpaceMissing => "a space that may map the frame is not found",
             RmapError::Unsettled => "the entries of the frame changed during each walk",
         })

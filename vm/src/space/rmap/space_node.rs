@@ -1,6 +1,6 @@
 //! A space's place in its tree.
 
-use crate::frame::{AnonNodeId, Birth};
+use crate::frame::{AnonKey, AnonNodeId};
 use crate::machine::Machine;
 use crate::space::{SpaceId, Vm};
 use crate::units::Vpn;
@@ -9,7 +9,7 @@ use core::ops::ControlFlow;
 /// The node of a space that lives. Dropped after the space's last entry is gone.
 pub(in crate::space) struct SpaceNode<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
-    /// The node that frames name which are born in the space: its own, or that of an ancestor.
+    /// The node that anon keys of the space name: its own, or that of an ancestor.
     names: AnonNodeId,
     id: AnonNodeId,
     /// The node outlives this.
@@ -21,11 +21,11 @@ impl<'v, M: Machine> SpaceNode<'v, M> {
     /// tree. `None` where there is no memory.
     pub fn new(vm: &'v Vm<'v, M>, space: SpaceId, parent: Option<&Self>) -> Option<Self> {
         let Some(parent) = parent else {
-            let id = vm.or_reclaim(|| vm.anon.create(&vm.memory, &vm.rcu, space, None))?;
+            let id = vm.retry_after_trim(|| vm.anon.create(&vm.memory, &vm.rcu, space, None))?;
             return Some(Self { vm, names: id, id, is_leaked: false });
         };
         let root = vm.anon.get(parent.id, &vm.rcu.read())?.root;
-        let id = vm.or_reclaim(|| vm.anon.create(&vm.memory, &vm.rcu, space, Some(root)))?;
+        let id = vm.retry_after_trim(|| vm.anon.create(&vm.memory, &vm.rcu, space, Some(root)))?;
         let names = parent.named_below().unwrap_or(id);
         let reading = vm.rcu.read();
         if let Some(tree) = vm.anon.lock(parent.id, &reading) {
@@ -57,10 +57,10 @@ impl<'v, M: Machine> SpaceNode<'v, M> {
         }
     }
 
-    /// What the record of a frame says that is born at a page of the space.
+    /// The anon key of a frame that a page of the space maps first.
     #[inline(always)]
-    pub fn birth(&self, page: Vpn) -> Birth {
-        Birth { node: self.names, page }
+    pub fn anon_key(&self, page: Vpn) -> AnonKey {
+        AnonKey { node: self.names, page }
     }
 
     /// Keeps the node for good: entries of the space stay.

@@ -2,7 +2,7 @@
 
 use super::{RmapEntry, Visited};
 use crate::anon::{AnonNodes, PlaceLost, STEPS, TreePlace};
-use crate::frame::{Birth, FrameMeta};
+use crate::frame::{AnonKey, FrameMeta};
 use crate::machine::{Entry, Leaf, Machine};
 use crate::space::edit::entries::Entries;
 use crate::space::{AddressSpace, SpaceId, Vm};
@@ -51,13 +51,13 @@ struct NextSpaces {
 
 impl<M: Machine> AnonNodes<'_, M> {
     /// The spaces of the next few nodes. Locks the tree for that.
-    fn next_few<'v>(&self, vm: &Vm<'v, M>, place: TreePlace, birth: Birth) -> Result<NextSpaces, PlaceLost> {
+    fn next_few<'v>(&self, vm: &Vm<'v, M>, place: TreePlace, key: AnonKey) -> Result<NextSpaces, PlaceLost> {
         let reading = vm.rcu.read();
         let tree = self.lock(place.node(), &reading).ok_or(PlaceLost)?;
         let mut few = NextSpaces { spaces: [SpaceId(0); FEW], len: 0, next: Some(place) };
         for _ in 0..STEPS {
             let Some(place) = few.next.filter(|_| few.len < FEW) else { break };
-            let (space, next) = tree.next(place, birth.node)?;
+            let (space, next) = tree.next(place, key.node)?;
             if let Some(space) = space {
                 few.spaces[few.len] = space;
                 few.len += 1;
@@ -76,14 +76,14 @@ where
     F: FnMut(&RmapEntry<'_, 'v, M>, LockedTable<'_, M>, usize) -> ControlFlow<(), Visited>,
     'v: 'a,
 {
-    /// Walks from the node of birth down.
-    pub fn run(mut self, birth: Birth) -> WalkEnd {
+    /// Walks from the node of the key down.
+    pub fn run(mut self, key: AnonKey) -> WalkEnd {
         let (mut found, mut is_space_missing) = (0, false);
-        let mut next = Some(TreePlace::At(birth.node));
+        let mut next = Some(TreePlace::At(key.node));
         // The space that the next place belongs to: kept until that was used, so that its node stays.
         let mut last: Option<S> = None;
         while let Some(place) = next {
-            let Ok(few) = self.vm.anon.next_few(self.vm, place, birth) else { break };
+            let Ok(few) = self.vm.anon.next_few(self.vm, place, key) else { break };
             for &id in &few.spaces[..few.len] {
                 // To drop a space may be to end it: here, where no lock is held.
                 last = (self.hold)(id);
@@ -98,7 +98,7 @@ where
                     is_space_missing = true;
                     continue;
                 };
-                match self.look(space, birth.page) {
+                match self.look(space, key.page) {
                     Some(ControlFlow::Break(())) => return WalkEnd::Stopped,
                     Some(ControlFlow::Continue(visited)) => found += u32::from(visited == Visited::Stays),
                     None => continue,
@@ -141,7 +141,7 @@ impl<M: Machine> Entries<'_, M> {
                 if matches!(table.entry(entry.slot), Entry::Table(_)) {
                     continue;
                 }
-                // Of a huge leaf the page's part: a frame of its own where another space has split the block.
+                // Of a huge leaf the page's part: a frame of its own where another space has split the folio.
                 let whole = if mutant!("rmap.part-of-huge-missed") { 1 } else { table.level().entry_pages() };
                 let part = page.0 & (whole - 1);
                 let leaf = table

@@ -162,10 +162,10 @@ fn nothing_is_waited_for_in_a_read_section() {
         let space = space_of(vm);
         make_garbage(machine, &space, 20);
         let section = vm.read();
-        assert!(!vm.reclaim());
+        assert!(!vm.try_trim());
         assert!(vm.garbage_stats().objects > 0);
         drop(section);
-        assert!(vm.reclaim());
+        assert!(vm.try_trim());
         assert_eq!(vm.garbage_stats().objects, 0);
     });
 }
@@ -187,7 +187,7 @@ fn a_reader_that_stays_makes_nobody_wait_for_ever() {
             while !entered.load(Relaxed) {
                 thread::yield_now();
             }
-            assert!(!vm.reclaim());
+            assert!(!vm.try_trim());
             let request = AllocRequest::DIRTY.with_priority(Priority::Normal);
             let _taken: Vec<_> = core::iter::from_fn(|| vm.memory().alloc_frame(request)).collect();
             let refused = AddressSpace::new(vm, *space.layout(), Path::Speculative).map(drop);

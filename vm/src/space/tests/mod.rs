@@ -1,32 +1,43 @@
-//! Spaces from outside: what they are made with, and how CPUs load them.
+//! Spaces from outside. A call has a folder, and in it a file for each kind of memory that it meets; what is
+//! of no one call has a file of its own.
+//!
+//! | file | memory |
+//! |---|---|
+//! | `base` | base pages, most of them private |
+//! | `huge` | transparent huge pages, the huge zero page, and mTHP folios |
+//! | `object` | objects, shared and private |
+//! | `shared_huge` | huge pages of shared memory |
+//! | `pool` | the hugetlb pool |
+//!
+//! `world` has the spaces of each kind, and what tests do with their pages. Other files of a call are about a
+//! way that it takes.
 
 mod activate;
 mod copy;
+mod exit;
 mod fork;
 mod garbage;
 mod huge;
 mod layout;
+mod madvise;
 mod many_cpus;
+mod map;
 mod markers;
+mod mbind;
 mod object;
-mod objects;
 mod odd;
-pub(super) mod pin;
-mod pin_fast;
-mod pin_random;
+mod pin;
 mod pool;
+mod populate;
 mod preempted_helper;
 mod prefetch;
 mod progress;
+mod protect;
 mod refusal;
 mod rmap;
-mod rmap_spaces;
-mod rmap_trees;
 mod spaces;
 mod start;
-mod unmap_shared;
+mod unmap;
 mod visitors;
-mod walk_accessed;
-mod walk_address;
-mod walk_call_chain;
+mod walk;
 pub(super) mod world;

@@ -108,7 +108,7 @@ fn look(space: &TestSpace<'_>, addr: VirtAddr, len_bytes: u64) {
     space.brk(space.layout().heap_start);
     let range = VpnRange { start: Vpn(addr.0), end: Vpn(len_bytes) };
     drop(space.write(range));
-    drop(space.share(range));
+    drop(space.read(range));
     drop(space.write_two(range, VpnRange { start: range.end, end: range.start }));
 }
 

@@ -1,8 +1,8 @@
 //! Calls on large ranges, whose helper is preempted within its visits by threads that spin on its CPU.
 
-use super::pin::{Limit, slots};
-use super::world::{PAGE, boot_map, space_of};
 use crate::machine::testing::TestMachine;
+use crate::space::tests::world::pins::{Limit, slots};
+use crate::space::tests::world::{PAGE, boot_map, space_of};
 use crate::space::{AddressSpace, Advice, MapRequest, Vm, VmOptions};
 use crate::units::{Access, PageSize, VirtAddr};
 use crate::work::tests::preempted::{Ready, Spinners};
@@ -12,7 +12,6 @@ use std::boxed::Box;
 const BYTES: u64 = 16 * PageSize::Huge.bytes();
 /// Repetitions of a call: the helper may come too late for one of them.
 const TIMES: usize = 6;
-
 type TestVm = Vm<'static, TestMachine>;
 
 fn leak<T>(value: T) -> &'static T {
@@ -83,7 +82,7 @@ fn pinning_a_range_ends() {
 fn the_reserved_pool_grows_and_shrinks() {
     repeat("a resize", false, |vm, space, _| {
         drop(space);
-        assert!(vm.resize_huge_pool(PageSize::Huge, 17).total > 10);
-        assert_eq!(vm.resize_huge_pool(PageSize::Huge, 0).total, 0);
+        assert!(vm.resize_hugetlb(PageSize::Huge, 17).total > 10);
+        assert_eq!(vm.resize_hugetlb(PageSize::Huge, 0).total, 0);
     });
 }

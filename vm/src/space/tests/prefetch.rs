@@ -1,8 +1,8 @@
 //! Records that sweeps ask for ahead.
 
-use super::fork::{TestSpace, TestVm, frame, map, page, store, with_space};
-use super::world::PAGE;
 use crate::machine::testing::TestCpu;
+use crate::space::tests::world::PAGE;
+use crate::space::tests::world::base::{TestSpace, TestVm, frame, map, page, store, with_space};
 use crate::units::Pfn;
 use std::vec::Vec;
 

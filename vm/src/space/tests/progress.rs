@@ -55,7 +55,7 @@ fn pin(space: &Space<'_>, addr: VirtAddr) -> Result<usize, Error> {
 #[test]
 fn populating_what_faults_refuse_ends() {
     for access in [Advice::PopulateRead, Advice::PopulateWrite] {
-        let (space, base, page) = marked(Path::Speculative, SlotMarker::Poisoned(Poison::HugetlbTaken));
+        let (space, base, page) = marked(Path::Speculative, SlotMarker::Poisoned(Poison::HugetlbUnmapped));
         let fault = Fault { addr: page, access: Access::Read };
         assert_eq!(space.fault(fault), Err(FaultError::NotSupported));
         let populated = ended(space, move |space| space.advise(base, PAGES * PAGE, access));
@@ -103,11 +103,11 @@ fn a_store_ends_behind_the_cursor_of_a_fork_that_does_not_go_on() {
     }
 }
 
-/// Maps a page of the reserved pool somewhere behind the page.
-fn map_pool(space: &Space<'_>, after: VirtAddr) -> Result<(), Error> {
+/// Maps a page of the hugetlb pool somewhere behind the page.
+fn map_hugetlb(space: &Space<'_>, after: VirtAddr) -> Result<(), Error> {
     let size = PageSize::Huge;
     let place = Place::Fixed(VirtAddr(after.0.next_multiple_of(size.bytes())));
-    space.vm().resize_huge_pool(size, 1);
+    space.vm().resize_hugetlb(size, 1);
     space
         .map(
             &MapRequest { place, ..MapRequest::anonymous(size.bytes()) }.backed_by(MapBacking::Hugetlb(size)),
@@ -125,10 +125,10 @@ fn a_retry_whose_progress_is_withheld_ends_with_an_error() {
         ("populate", populate, Error::Fault),
         ("pin", |space, base| pin(space, base).map(drop), Error::Fault),
         ("copy", |space, base| space.copy_from(base, &mut [0]).map(drop), Error::Fault),
-        ("place-in-hole", map_pool, Error::NoMemory),
+        ("place-in-hole", map_hugetlb, Error::NoMemory),
         (
             "fork.leaf",
-            |space, base| map_pool(space, base).and_then(|()| space.fork().map(drop)),
+            |space, base| map_hugetlb(space, base).and_then(|()| space.fork().map(drop)),
             Error::NoMemory,
         ),
     ];

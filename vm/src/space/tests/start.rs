@@ -93,7 +93,7 @@ fn a_system_that_was_leaked_keeps_its_machine_until_that_is_had_exclusively() {
     machine.run_as(0);
     core::mem::forget(Vm::new(&machine, half(&machine, 0)).unwrap());
     assert_eq!(Vm::new(&machine, half(&machine, 1)).err(), Some(BootError::HandlerTaken));
-    machine.reclaim_memory();
+    machine.unclaim_memory();
     drop(Vm::new(&machine, half(&machine, 0)).unwrap());
     drop(Vm::new(&machine, half(&machine, 1)).unwrap());
 }

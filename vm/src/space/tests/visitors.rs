@@ -56,7 +56,7 @@ fn call_all(space: &TestSpace<'_>, nr: u64) {
     space.inspect().each_vma(|_| ());
     space.mincore(page(nr), PAGE, |_, _| ()).unwrap();
     space.walker().scan_accessed_and_flush(all(), |_, _| ());
-    space.vm().settle();
+    space.vm().synchronize();
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_visitor_of_a_frames_entries_may_change_them() {
             // The other space's entry goes, if it was not visited yet.
             if entry.walk() == 0 {
                 child.unmap(page(600), PAGE).unwrap();
-                vm.settle();
+                vm.synchronize();
             }
             ControlFlow::Continue(())
         });
@@ -155,7 +155,7 @@ fn a_visitor_of_a_frames_entries_may_change_them() {
 #[test]
 fn a_visitor_in_its_callers_section_is_refused_to_wait_for_readers() {
     with_space(|vm, space, _| {
-        let waits = || catch_unwind(AssertUnwindSafe(|| vm.settle())).is_err();
+        let waits = || catch_unwind(AssertUnwindSafe(|| vm.synchronize())).is_err();
         let (mut calls, reading) = (0, vm.read());
         space.walker().scan_accessed(all(), &reading, |_, _| {
             assert!(waits(), "a wait for itself");

@@ -14,7 +14,7 @@ pub(super) const FIRST_EPOCH: u64 = 1;
 /// Epochs from stamping to freeing.
 pub(super) const GRACE: u64 = 3;
 
-/// Objects reclaimed between two moments where the thread may be preempted.
+/// Objects freed between two moments where the thread may be preempted.
 pub(super) const BATCH: u32 = 32;
 
 /// The link of a retired object. It lies in the object, so that retiring needs no memory; unused until then.
@@ -193,7 +193,7 @@ pub(super) struct GarbagePeak {
 /// The waiting objects of one CPU, or those that no CPU owns.
 ///
 /// When the epoch is `e`, objects that may still wait were stamped `e`, `e-1` or `e-2`: three lists. If the
-/// list for a new stamp holds another stamp, that is three or more epochs older, so its objects are free.
+/// list for a new stamp holds another stamp, that is three or more epochs older, so its objects have expired.
 pub(super) struct Garbage {
     lists: [EpochList; GRACE as usize],
     free: RcuList,
@@ -226,7 +226,7 @@ impl Garbage {
         }
     }
 
-    /// Number of objects, but those of a batch that is being reclaimed.
+    /// Number of objects, but those of a batch that is being freed.
     pub(super) fn len(&self) -> u32 {
         self.free.len + self.lists.iter().map(|of_epoch| of_epoch.list.len).sum::<u32>()
     }
@@ -291,12 +291,12 @@ impl Garbage {
         }
     }
 
-    /// Adds objects that are free already.
-    pub(super) fn add_free<C: Cpu>(&mut self, list: RcuList) {
+    /// Adds objects that have expired already.
+    pub(super) fn add_expired<C: Cpu>(&mut self, list: RcuList) {
         self.free.append::<C>(list);
     }
 
-    /// Takes out all objects but those of a batch that is being reclaimed.
+    /// Takes out all objects but those of a batch that is being freed.
     pub(super) fn take_all(&mut self) -> Garbage {
         let mut taken = Garbage::new(self.limits);
         mem::swap(&mut taken.lists, &mut self.lists);
@@ -306,7 +306,7 @@ impl Garbage {
         taken
     }
 
-    /// Finds the objects that are free at `epoch`.
+    /// Finds the objects that have expired at `epoch`.
     fn find_free<C: Cpu>(&mut self, epoch: u64) {
         let grace = GRACE - u64::from(mutant!("rcu.grace-of-two"));
         for at in 0..self.lists.len() {
@@ -319,13 +319,13 @@ impl Garbage {
         }
     }
 
-    /// Takes out all objects that are free at `epoch`.
-    pub(super) fn take_free<C: Cpu>(&mut self, epoch: u64) -> RcuList {
+    /// Takes out all objects that have expired at `epoch`.
+    pub(super) fn take_expired<C: Cpu>(&mut self, epoch: u64) -> RcuList {
         self.find_free::<C>(epoch);
         mem::take(&mut self.free)
     }
 
-    /// Takes out a batch of the objects that are free at `epoch`, to reclaim them.
+    /// Takes out a batch of the objects that have expired at `epoch`, to free them.
     pub(super) fn take_batch<C: Cpu>(&mut self, epoch: u64) -> RcuList {
         self.find_free::<C>(epoch);
         // The next poll comes after a lot more, and at the limit with every object more.

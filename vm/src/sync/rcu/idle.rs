@@ -1,14 +1,14 @@
 //! CPUs that have nothing to run, or run something that never retires: their garbage must not wait for them.
 
 use super::garbage::Garbage;
-use super::{Rcu, Reclaim, garbage_of};
+use super::{DeferredFree, Rcu, garbage_of};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::AsymmetricCell;
 use crate::sync::atomic::Ordering::Relaxed;
 
 impl<C: Cpu> Rcu<'_, C> {
     /// Called by a CPU that is about to wait for work: hands its garbage over, advances the epoch where the
-    /// oldest orphan is `min_age_ns` old, and reclaims orphans that are free. True where orphans are left:
+    /// oldest orphan is `min_age_ns` old, and frees expired orphans. True where orphans are left:
     /// the platform calls again at its next tick, on any CPU. Each call with an age of 0 makes one step, and
     /// four such calls without a reader in the way leave nothing.
     ///
@@ -18,10 +18,15 @@ impl<C: Cpu> Rcu<'_, C> {
     ///
     /// # Panics
     /// As [`Rcu::defer`].
-    pub fn idle<M: Machine<Cpu = C>>(&self, machine: &M, min_age_ns: u64, reclaim: &impl Reclaim) -> bool {
-        let bound = self.bound(reclaim);
+    pub fn idle<M: Machine<Cpu = C>>(
+        &self,
+        machine: &M,
+        min_age_ns: u64,
+        memory: &impl DeferredFree,
+    ) -> bool {
+        let bound = self.bound(memory);
         if self.cpus.get_cpu().count.load(Relaxed) > 0 && self.has_room_for_orphans() {
-            self.orphan(reclaim);
+            self.orphan(memory);
         }
         if self.orphaned.load(Relaxed) == 0 {
             return false;
@@ -30,7 +35,7 @@ impl<C: Cpu> Rcu<'_, C> {
         if self.advance.try_lock().is_some_and(|orphans| orphans.oldest_ns(now_ns) >= min_age_ns) {
             self.advance(|| machine.barrier_all());
         }
-        self.reclaim_free(&bound);
+        self.free_expired(&bound);
         self.orphaned.load(Relaxed) > 0
     }
 
@@ -41,8 +46,8 @@ impl<C: Cpu> Rcu<'_, C> {
     ///
     /// # Panics
     /// As [`Rcu::defer`].
-    pub fn tick<M: Machine<Cpu = C>>(&self, machine: &M, max_age_ns: u64, reclaim: &impl Reclaim) {
-        self.bound(reclaim);
+    pub fn tick<M: Machine<Cpu = C>>(&self, machine: &M, max_age_ns: u64, memory: &impl DeferredFree) {
+        self.bound(memory);
         let is_old = |garbage: &Garbage| garbage.len() > 0 && garbage.oldest_ns(C::now_ns()) >= max_age_ns;
         let has_old = || {
             let local = self.cpus.get_cpu();
@@ -53,7 +58,7 @@ impl<C: Cpu> Rcu<'_, C> {
             self.orphaned.load(Relaxed) > 0 && self.advance.try_lock().is_some_and(|orphans| is_old(&orphans))
         };
         if has_old() || has_old_orphans() {
-            self.poll(machine, reclaim);
+            self.poll(machine, memory);
         }
     }
 

@@ -6,8 +6,8 @@
 ///
 /// After each `lot` bytes a CPU polls. What it retired before a poll was stamped with the epoch that this
 /// poll looked at, or an earlier one. From each poll to the next the epoch moves by one at least, by another
-/// CPU or by this one, where no reader and no advance under way hinders it: so the objects are free at the
-/// third poll after it, and four lots wait at most. `most` is eight, to leave readers time.
+/// CPU or by this one, where no reader and no advance under way hinders it: so the objects have expired at
+/// the third poll after it, and four lots wait at most. `most` is eight, to leave readers time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GarbageLimits {
     pub(super) lot: usize,

@@ -20,7 +20,7 @@ pub(super) struct Local<C: Cpu> {
 pub(super) struct OwnGarbage<C: Cpu> {
     /// Objects in `garbage`, for other CPUs to read. Written by the CPU that uses `garbage`.
     pub(super) count: AtomicU64<C>,
-    /// Number of batches of objects that this CPU has begun and ended to reclaim: odd while it is at one.
+    /// Number of batches of objects that this CPU has begun and ended to free: odd while it is at one.
     /// Written by this CPU alone. Released at the end of a batch.
     pub(super) batches: AtomicU64<C>,
     /// Another CPU may revoke it, which holds `Rcu::advance`.

@@ -38,6 +38,7 @@
 //! each other.
 //! docs/design/rcu.md says why that mixes with the other kind.
 
+mod free;
 mod garbage;
 mod guard;
 mod handler_section;
@@ -47,7 +48,6 @@ mod local;
 #[cfg(all(test, loom))]
 #[path = "tests/loom_rcu.rs"]
 mod loom_tests;
-mod reclaim;
 mod slot;
 mod stats;
 #[cfg(all(test, not(loom)))]
@@ -75,11 +75,11 @@ use local::{Local, garbage_of};
 /// Frees objects that no reader can hold any more. Implemented by the floor that owns the memory.
 ///
 /// # Safety
-/// 1. `id` returns the same at each call. All values that return it reclaim the same objects.
-/// 2. As long as there is such a value, objects that were retired for it and are not yet reclaimed stay
+/// 1. `id` returns the same at each call. All values that return it free the same objects.
+/// 2. As long as there is such a value, objects that were retired for it and are not yet freed stay
 ///    valid.
-pub unsafe trait Reclaim {
-    /// Which objects it reclaims: an [`Rcu`] takes garbage of one reclaimer only.
+pub unsafe trait DeferredFree {
+    /// Which objects it frees: an [`Rcu`] takes garbage of one memory only.
     fn id(&self) -> UniqueId;
 
     /// Frees the object; `tag` is the argument of [`Rcu::retire`]. May retire other objects; must not sleep
@@ -87,7 +87,7 @@ pub unsafe trait Reclaim {
     ///
     /// # Safety
     /// The object was retired with this tag, and this is the only call for it.
-    unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>);
+    unsafe fn free_deferred(&self, tag: usize, object: NonNull<RcuHead>);
 }
 
 /// Readers, the epoch, and the garbage that waits for them.
@@ -100,9 +100,9 @@ pub struct Rcu<'m, C: Cpu> {
     advance: CacheAligned<SpinLock<Garbage, C, { lockdep::RCU.0 }>>,
     /// Number of orphans.
     orphaned: AtomicU64<C>,
-    /// The number of the [`Reclaim`] whose objects all garbage is; 0 before the first. Relaxed: it changes
-    /// once, before any garbage is there.
-    reclaimer: AtomicU64<C>,
+    /// The number of the [`DeferredFree`] whose objects all garbage is; 0 before the first. Relaxed: it
+    /// changes once, before any garbage is there.
+    memory_id: AtomicU64<C>,
     /// The longest wait for readers. Relaxed: a count.
     longest_grace_ns: AtomicU64<C>,
     limits: GarbageLimits,
@@ -126,7 +126,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
             epoch: CacheAligned(AtomicU64::new(garbage::FIRST_EPOCH)),
             advance: CacheAligned(SpinLock::new(Garbage::new(limits))),
             orphaned: AtomicU64::new(0),
-            reclaimer: AtomicU64::new(0),
+            memory_id: AtomicU64::new(0),
             longest_grace_ns: AtomicU64::new(0),
             limits,
             id: UniqueId::new(),
@@ -140,7 +140,7 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         self.id
     }
 
-    /// Retires an object: it is reclaimed once no reader can hold it. May reclaim others.
+    /// Retires an object: it is freed once no reader can hold it. May free others.
     /// Allocates nothing.
     ///
     /// `bytes` is how much the object counts for. Past the most that [`GarbageLimits`] allow it waits for
@@ -159,13 +159,13 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         object: NonNull<RcuHead>,
         tag: usize,
         bytes: usize,
-        reclaim: &impl Reclaim,
+        memory: &impl DeferredFree,
     ) {
         let mut one = RcuList::new();
         // SAFETY: the caller's promise is the same, here and below.
         unsafe {
             one.push::<C>(object, tag, bytes);
-            self.retire_all(machine, one, reclaim);
+            self.retire_all(machine, one, memory);
         }
     }
 
@@ -180,46 +180,46 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         &self,
         machine: &M,
         objects: RcuList,
-        reclaim: &impl Reclaim,
+        memory: &impl DeferredFree,
     ) {
         assert_may_wait::<C>();
         // SAFETY: the caller's promise is the same.
-        if unsafe { self.defer_all(objects, reclaim) } {
-            self.poll(machine, reclaim);
+        if unsafe { self.defer_all(objects, memory) } {
+            self.poll(machine, memory);
             while self.is_full() {
                 // In every build: it would wait for itself.
                 assert!(!self.reads_here(), "{OWN_SECTION}");
                 C::relax();
-                self.poll(machine, reclaim);
+                self.poll(machine, memory);
             }
         }
     }
 
-    /// Retires an object, to be reclaimed by a later [`Rcu::poll`], [`Rcu::wait`] or [`Rcu::retire`]. Never
+    /// Retires an object, to be freed by a later [`Rcu::poll`], [`Rcu::wait`] or [`Rcu::retire`]. Never
     /// waits. True if it is time for a `poll`.
     ///
     /// # Panics
-    /// If objects of another reclaimer were retired here before; so do all calls that take a reclaimer.
+    /// If objects of another memory were retired here before; so do all calls that take a memory.
     ///
     /// # Safety
     /// 1. The object is unlinked: a read section of this RCU that begins from now on cannot find it, and only
     ///    such sections keep others from freeing it.
     /// 2. The head lies in it and is in no other use, the pointer may be used for the whole object, and the
     ///    object is not retired twice.
-    /// 3. It is one that `reclaim` frees, `tag` says how, and it stays valid until it is reclaimed or the
-    ///    last value with the same [`id`](Reclaim::id) is gone.
+    /// 3. It is one that `memory` frees, `tag` says how, and it stays valid until it is freed or the
+    ///    last value with the same [`id`](DeferredFree::id) is gone.
     pub unsafe fn defer(
         &self,
         object: NonNull<RcuHead>,
         tag: usize,
         bytes: usize,
-        reclaim: &impl Reclaim,
+        memory: &impl DeferredFree,
     ) -> bool {
         let mut one = RcuList::new();
         // SAFETY: the caller's promise is the same, here and below.
         unsafe {
             one.push::<C>(object, tag, bytes);
-            self.defer_all(one, reclaim)
+            self.defer_all(one, memory)
         }
     }
 
@@ -230,8 +230,8 @@ impl<'m, C: Cpu> Rcu<'m, C> {
     ///
     /// # Safety
     /// As there, for each object.
-    pub unsafe fn defer_all(&self, mut objects: RcuList, reclaim: &impl Reclaim) -> bool {
-        self.bound(reclaim);
+    pub unsafe fn defer_all(&self, mut objects: RcuList, memory: &impl DeferredFree) -> bool {
+        self.bound(memory);
         let local = self.cpus.get_cpu();
         // Unlinked before stamped; pairs with `barrier_all` in `advance`.
         light_fence::<C>();
@@ -246,17 +246,17 @@ impl<'m, C: Cpu> Rcu<'m, C> {
         if !mutant!("rcu.retirement-not-noted") {
             local.reader.note_quiet_at(epoch);
         }
-        // A CPU that is reclaiming polls when it is done.
+        // A CPU that is freeing polls when it is done.
         is_due == Some(true) && local.batches.load(Relaxed).is_multiple_of(2)
     }
 
-    /// Tries to advance the epoch, unless it has moved since this CPU's last poll, then reclaims this CPU's
-    /// free objects. Does not wait for readers. May be called wherever [`Rcu::retire`] may.
+    /// Tries to advance the epoch, unless it has moved since this CPU's last poll, then frees this CPU's
+    /// expired objects. Does not wait for readers. May be called wherever [`Rcu::retire`] may.
     ///
     /// # Panics
     /// As [`Rcu::defer`].
-    pub fn poll<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
-        let reclaim = self.bound(reclaim);
+    pub fn poll<M: Machine<Cpu = C>>(&self, machine: &M, memory: &impl DeferredFree) {
+        let memory = self.bound(memory);
         self.note_quiet();
         if !self.look() || mutant!("rcu.move-not-noticed") {
             self.advance(|| machine.barrier_all());
@@ -265,19 +265,19 @@ impl<'m, C: Cpu> Rcu<'m, C> {
                 self.look();
             }
         }
-        self.reclaim_free(&reclaim);
+        self.free_expired(&memory);
     }
 
-    /// Waits until every read section that is now under way has ended, and reclaims what this CPU had
+    /// Waits until every read section that is now under way has ended, and frees what this CPU had
     /// retired. Never called in a read section.
     ///
     /// # Panics
     /// As [`Rcu::defer`]; in a read section of this RCU.
-    pub fn wait<M: Machine<Cpu = C>>(&self, machine: &M, reclaim: &impl Reclaim) {
-        let reclaim = self.bound(reclaim);
+    pub fn wait<M: Machine<Cpu = C>>(&self, machine: &M, memory: &impl DeferredFree) {
+        let memory = self.bound(memory);
         assert_may_wait::<C>();
         self.wait_for_readers(machine, None);
-        self.reclaim_free(&reclaim);
+        self.free_expired(&memory);
     }
 
     /// The addresses of the per-CPU data, for observers.

@@ -12,7 +12,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GarbageStats {
-    /// Objects that are not reclaimed.
+    /// Objects that are not freed.
     pub objects: u64,
     /// Bytes of those that wait for readers.
     pub bytes: u64,
@@ -47,7 +47,7 @@ impl GarbageStats {
 
 impl<C: Cpu> Rcu<'_, C> {
     /// Counts the garbage of all CPUs, at the cost of a barrier on all of them. Batches that are being
-    /// reclaimed are not counted. May be called wherever [`Rcu::retire`] may, and in a read section.
+    /// freed are not counted. May be called wherever [`Rcu::retire`] may, and in a read section.
     pub fn stats<M: Machine<Cpu = C>>(&self, machine: &M) -> GarbageStats {
         let most_bytes = self.limits.most as u64 * u64::from(self.cpus.nr_cpus());
         let longest_grace_ns = self.longest_grace_ns.load(Relaxed);

@@ -54,7 +54,7 @@ fn a_handler_has_one_owner_until_that_is_dropped() {
     assert_eq!(register(&machine).err(), Some(RegisterError::Taken), "a leaked one goes on");
     interrupt(&machine);
     assert_eq!(count.load(Relaxed), 2);
-    machine.reclaim_memory();
+    machine.unclaim_memory();
     let third = register(&machine).unwrap();
     interrupt(&machine);
     assert_eq!(third.0.load(Relaxed), 1, "the machine was had exclusively");

@@ -96,13 +96,13 @@ fn detach_and_use_anew(
 
 /// What the other CPU does meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Other {
+enum OtherCpu {
     Walks,
     WalksAndLocks,
     Sweeps,
 }
 
-fn explore(preemptions: usize, other: Other) -> &'static Seen {
+fn explore(preemptions: usize, other: OtherCpu) -> &'static Seen {
     let seen: &'static Seen = Box::leak(Box::default());
     run_model(preemptions, move || {
         with_tree(PageTable::new, |tree, memory, rcu| {
@@ -117,8 +117,8 @@ fn explore(preemptions: usize, other: Other) -> &'static Seen {
             let walker = thread::spawn(move || {
                 TestCpu::become_cpu(1);
                 (0..2).for_each(|_| match other {
-                    Other::Sweeps => sweep_once(tree, seen),
-                    other => walk_once(tree, rcu, seen, other == Other::WalksAndLocks),
+                    OtherCpu::Sweeps => sweep_once(tree, seen),
+                    other => walk_once(tree, rcu, seen, other == OtherCpu::WalksAndLocks),
                 });
             });
             detach_and_use_anew(tree, memory, rcu, seen);
@@ -128,24 +128,24 @@ fn explore(preemptions: usize, other: Other) -> &'static Seen {
     });
     std::eprintln!("{seen:?}");
     let ends = [&seen.absent, &seen.anew];
-    let ends = if other == Other::Sweeps { &ends[1..] } else { &ends[..] };
+    let ends = if other == OtherCpu::Sweeps { &ends[1..] } else { &ends[..] };
     assert!(ends.iter().chain([&&seen.cached]).all(|count| count.load(Relaxed) > 0), "{seen:?}");
     seen
 }
 
 #[test]
 fn loom_a_cached_table_against_its_detaching_and_reuse() {
-    explore(3, Other::Walks);
+    explore(3, OtherCpu::Walks);
 }
 
 #[test]
 fn loom_a_cached_table_is_not_locked_once_it_is_detached() {
-    let seen = explore(2, Other::WalksAndLocks);
+    let seen = explore(2, OtherCpu::WalksAndLocks);
     assert!(seen.locked.load(Relaxed) > 0 && seen.detached.load(Relaxed) > 0, "{seen:?}");
 }
 
 #[test]
 fn loom_a_sweep_beside_the_detaching_of_its_table() {
-    let seen = explore(2, Other::Sweeps);
+    let seen = explore(2, OtherCpu::Sweeps);
     assert!(seen.locked.load(Relaxed) > 0, "{seen:?}");
 }

@@ -5,15 +5,15 @@ use crate::machine::testing::{TestCpu, TestFormat, TestMachine};
 use crate::machine::{CacheType, Format, Machine};
 use crate::sync::Rcu;
 use crate::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
-use crate::table::{GivenFrames, MapError, Mapper};
+use crate::table::{MapError, Mapper, PfnMapFrames};
 use crate::units::{Access, NodeId, PAGE_SIZE, PageSize, Pfn, PfnRange, Rights, Vpn, VpnRange};
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
 pub(super) const USER_RW: Rights = Rights::READ.union(Rights::WRITE).union(Rights::USER);
 pub(super) const USER_RO: Rights = Rights::READ.union(Rights::USER);
-/// The frames that were given: far from the machine's memory, and aligned to 2 MiB.
-pub(super) const GIVEN: PfnRange = PfnRange { start: Pfn(0x8_0000), end: Pfn(0x8_0000 + 4096) };
+/// The PFN-mapped frames: far from the machine's memory, and aligned to 2 MiB.
+pub(super) const FRAMES: PfnRange = PfnRange { start: Pfn(0x8_0000), end: Pfn(0x8_0000 + 4096) };
 
 /// Calls `f` with a machine, its memory, and an RCU. Afterwards all frames but theirs are free again.
 pub(super) fn with_memory<F: Format>(
@@ -30,9 +30,9 @@ pub(super) fn with_memory<F: Format>(
     assert_eq!(memory.check().unwrap().allocated, before, "{}: tables are lost", F::NAME);
 }
 
-pub(super) fn given() -> GivenFrames {
+pub(super) fn pfnmap() -> PfnMapFrames {
     // SAFETY: no hardware follows the tables; the test machine's MMU reads entries, and not what they map.
-    unsafe { GivenFrames::new(GIVEN, Rights::all(), CacheType::WriteBack) }
+    unsafe { PfnMapFrames::new(FRAMES, Rights::all(), CacheType::WriteBack) }
 }
 
 pub(super) fn range(start: u64, len: u64) -> VpnRange {
@@ -77,9 +77,9 @@ fn step<M: Machine, T: Fn(VpnRange)>(
     let (found, is_cut) = whole(model, pages);
     match random.below(4) {
         0 | 1 => {
-            let first = Pfn(GIVEN.start.0 + random.below((GIVEN.len() - len) / unit + 1) * unit);
+            let first = Pfn(FRAMES.start.0 + random.below((FRAMES.len() - len) / unit + 1) * unit);
             let frames = PfnRange::new(first, first.add(len));
-            let result = mapper.map(pages.start, &given(), frames, size, rights);
+            let result = mapper.map(pages.start, &pfnmap(), frames, size, rights);
             let is_free = found.is_empty() && !is_cut;
             assert_eq!(result, if is_free { Ok(()) } else { Err(MapError::AlreadyMapped) });
             let new =
@@ -92,7 +92,7 @@ fn step<M: Machine, T: Fn(VpnRange)>(
             model.retain(|page, _| !found.contains(page));
         }
         _ => {
-            let result = mapper.protect(pages, rights, &given());
+            let result = mapper.protect(pages, rights, &pfnmap());
             assert_eq!(result, if is_cut { Err(MapError::PartOfPage) } else { Ok(()) });
             found.iter().for_each(|page| model.get_mut(page).unwrap().1 = rights);
         }
@@ -151,13 +151,13 @@ fn a_page_of_1_gib_lies_in_the_root_of_sv39() {
     with_memory::<Sv39>(|_, memory, rcu| {
         let giant = PfnRange::new(Pfn(1 << 18), Pfn(1 << 19));
         // SAFETY: no hardware follows the tables.
-        let given = unsafe { GivenFrames::new(giant, USER_RO, CacheType::Device) };
+        let pfnmap = unsafe { PfnMapFrames::new(giant, USER_RO, CacheType::Device) };
         let mapper = Mapper::new(memory, rcu, |_| ()).unwrap();
         let at = Vpn(3 << 18);
-        assert_eq!(mapper.map(at, &given, giant, PageSize::Giant, USER_RO), Ok(()));
+        assert_eq!(mapper.map(at, &pfnmap, giant, PageSize::Giant, USER_RO), Ok(()));
         let (leaf, size) = mapper.query(at.add(12_345)).unwrap();
         assert_eq!((leaf.pfn, leaf.cache, size), (giant.start, CacheType::Device, PageSize::Giant));
-        assert_eq!(mapper.map(at.add(7), &given, page(1 << 18), PageSize::Base, USER_RO), ALREADY);
+        assert_eq!(mapper.map(at.add(7), &pfnmap, page(1 << 18), PageSize::Base, USER_RO), ALREADY);
         assert_eq!(mapper.unmap(VpnRange { start: at, end: at.add(1 << 18) }), Ok(1 << 18));
     });
 }
@@ -169,26 +169,26 @@ fn page(pfn: u64) -> PfnRange {
 }
 
 #[test]
-fn what_was_not_given_is_not_mapped() {
+fn what_pfn_map_frames_do_not_allow_is_not_mapped() {
     with_memory::<X86_64>(|_, memory, rcu| {
         // SAFETY: no hardware follows the tables.
-        let read_only = unsafe { GivenFrames::new(GIVEN, USER_RO, CacheType::WriteBack) };
+        let read_only = unsafe { PfnMapFrames::new(FRAMES, USER_RO, CacheType::WriteBack) };
         let mapper = Mapper::new(memory, rcu, |_| ()).unwrap();
         let map = |at, frames, size, rights| mapper.map(Vpn(at), &read_only, frames, size, rights);
-        let one = page(GIVEN.start.0);
-        assert_eq!(map(8, one, PageSize::Base, USER_RW), Err(MapError::NotGiven));
-        assert_eq!(map(8, page(GIVEN.end.0), PageSize::Base, USER_RO), Err(MapError::NotGiven));
-        assert_eq!(map(8, page(GIVEN.start.0 - 1), PageSize::Base, USER_RO), Err(MapError::NotGiven));
+        let one = page(FRAMES.start.0);
+        assert_eq!(map(8, one, PageSize::Base, USER_RW), Err(MapError::NotAllowed));
+        assert_eq!(map(8, page(FRAMES.end.0), PageSize::Base, USER_RO), Err(MapError::NotAllowed));
+        assert_eq!(map(8, page(FRAMES.start.0 - 1), PageSize::Base, USER_RO), Err(MapError::NotAllowed));
         assert_eq!(map(8, one, PageSize::Huge, USER_RO), Err(MapError::Misaligned));
         assert_eq!(map(1 << 35, one, PageSize::Base, USER_RO), Err(MapError::OutOfRange));
         assert_eq!(map(1 << 52, one, PageSize::Base, USER_RO), Err(MapError::OutOfRange));
         assert_eq!(map(8, one, PageSize::Base, USER_RO), Ok(()));
-        assert_eq!(mapper.protect(range(8, 1), USER_RW, &read_only), Err(MapError::NotGiven));
+        assert_eq!(mapper.protect(range(8, 1), USER_RW, &read_only), Err(MapError::NotAllowed));
         assert_eq!(mapper.query(Vpn(8)).unwrap().0.rights, USER_RO);
         // Given by another caller.
         // SAFETY: as above.
-        let other = unsafe { GivenFrames::new(page(1), Rights::all(), CacheType::WriteBack) };
-        assert_eq!(mapper.protect(range(8, 1), USER_RW, &other), Err(MapError::NotGiven));
+        let other = unsafe { PfnMapFrames::new(page(1), Rights::all(), CacheType::WriteBack) };
+        assert_eq!(mapper.protect(range(8, 1), USER_RW, &other), Err(MapError::NotAllowed));
     });
 }
 
@@ -203,9 +203,9 @@ fn what_a_format_cannot_say_is_refused() {
         assert_eq!(map(page(1 << 40), USER_RO), Err(MapError::Unencodable));
         assert_eq!(map(page((1 << 40) - 1), USER_RO), Ok(()));
     });
-    fn anything(frames: PfnRange) -> GivenFrames {
+    fn anything(frames: PfnRange) -> PfnMapFrames {
         // SAFETY: no hardware follows the tables.
-        unsafe { GivenFrames::new(frames, Rights::all(), CacheType::WriteBack) }
+        unsafe { PfnMapFrames::new(frames, Rights::all(), CacheType::WriteBack) }
     }
 }
 
@@ -216,10 +216,10 @@ fn a_lack_of_memory_leaves_nothing_mapped() {
         // A table for each of four; the fifth allocation is that of the second last table.
         for nth in 1..=5 {
             memory.plan_mishap(nth);
-            let result = mapper.map(Vpn(100), &given(), GIVEN, PageSize::Base, USER_RW);
+            let result = mapper.map(Vpn(100), &pfnmap(), FRAMES, PageSize::Base, USER_RW);
             assert!(result == Err(MapError::NoMemory) || !cfg!(debug_assertions), "{result:?}");
             memory.plan_mishap(0);
-            let left = (0..GIVEN.len()).find(|page| mapper.query(Vpn(100 + page)).is_some());
+            let left = (0..FRAMES.len()).find(|page| mapper.query(Vpn(100 + page)).is_some());
             assert!(left.is_none() || !cfg!(debug_assertions), "{left:?} is left");
         }
     });

@@ -18,7 +18,7 @@ const KINDS: [(SlotMarker, OnFault, OnZap, OnFork, bool); 7] = [
     (SlotMarker::Swap(SLOT), OnFault::Fill, OnZap::Clear, OnFork::Copy, true),
     (SlotMarker::Migrating(Pfn(9)), OnFault::Wait, OnZap::Clear, OnFork::Skip, true),
     (SlotMarker::Guard, OnFault::Deny, OnZap::Clear, OnFork::Copy, false),
-    (SlotMarker::Poisoned(Poison::HugetlbTaken), OnFault::BusError, OnZap::Clear, OnFork::Copy, false),
+    (SlotMarker::Poisoned(Poison::HugetlbUnmapped), OnFault::BusError, OnZap::Clear, OnFork::Copy, false),
 ];
 
 #[test]

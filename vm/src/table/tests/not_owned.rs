@@ -1,12 +1,13 @@
-//! Leaves of frames that a table does not own: given ones, and what the platform has in its slots of a root.
+//! Leaves of frames that a table does not own: PFN-mapped ones, and what the platform has in its slots of a
+//! root.
 
 use super::mapper::USER_RO;
 use crate::frame::{AllocRequest, Base, BootMap, Init, Memory, Priority, Region, RegionKind};
 use crate::machine::testing::{TestFormat, TestMachine, ThreeLevels, TwoLevels};
 use crate::machine::{CacheType, Entry, Format, Leaf, LeafKind};
 use crate::sync::Rcu;
-use crate::table::given_leaves::install_given;
-use crate::table::{GivenFrames, LeafBits, PageTable, scan_accessed, walk};
+use crate::table::pfnmap_leaves::install_pfn_leaves;
+use crate::table::{LeafBits, PageTable, PfnMapFrames, scan_accessed, walk};
 use crate::units::{Level, NodeId, Order, PAGE_SIZE, PageSize, PfnRange, Rights, Vpn, VpnRange};
 
 /// Calls `f` with a machine, its memory, and a tree.
@@ -25,22 +26,22 @@ fn with_tree<F: Format>(
 /// The frame stays that of its keeper, and is not written: not counted as mapped by the child of a
 /// fork, and not made writable by a caller that finds the leaf.
 #[test]
-fn a_leaf_of_a_frame_that_was_given_to_be_read_counts_no_mapping_and_gets_no_right() {
+fn a_leaf_of_a_frame_that_is_pfn_mapped_to_be_read_counts_no_mapping_and_gets_no_right() {
     with_tree::<TestFormat>(|_, memory, tree| {
         let page = Vpn(7);
         let kept = memory.alloc_frame(AllocRequest::ZEROED).unwrap().into_user();
         let frames = PfnRange::new(kept.pfn(), kept.pfn().add(1));
         // SAFETY: no CPU loads the root; the frame is kept until the test ends.
-        let given = unsafe { GivenFrames::new(frames, USER_RO, CacheType::Device) };
-        let bits = LeafBits { cache: given.cache(), ..LeafBits::new(USER_RO) };
+        let pfnmap = unsafe { PfnMapFrames::new(frames, USER_RO, CacheType::Device) };
+        let bits = LeafBits { cache: pfnmap.cache(), ..LeafBits::new(USER_RO) };
         let (pages, mut mapped) = (VpnRange::new(page, page.add(1)), VpnRange::new(page, page));
         let alloc = || memory.alloc_table(Priority::Normal);
-        install_given(tree, pages, kept.pfn(), (bits, PageSize::Base), &mut mapped, alloc).unwrap();
+        install_pfn_leaves(tree, pages, kept.pfn(), (bits, PageSize::Base), &mut mapped, alloc).unwrap();
 
         let reading = tree.rcu.unwrap().read();
         let found = walk(tree, page, Level::Pte, &reading);
         let mut table = found.table.lock().unwrap();
-        assert!(table.share(found.slot, Base).unwrap().is_none());
+        assert!(table.dup(found.slot, Base).unwrap().is_none());
         let meta = memory.meta(kept.pfn()).unwrap();
         assert_eq!((meta.mapcount(), meta.state().refcount(), meta.state().is_exclusive()), (0, 1, true));
 
@@ -49,11 +50,11 @@ fn a_leaf_of_a_frame_that_was_given_to_be_read_counts_no_mapping_and_gets_no_rig
         let Entry::Leaf(leaf) = table.entry(found.slot) else { panic!("the leaf stays") };
         assert!(changed && leaf.accessed && leaf.dirty, "the bits of use are anybody's");
         assert_eq!((before.rights, leaf.rights, leaf.cache), (USER_RO, USER_RO, CacheType::Device));
-        // Rights that were taken away come back only by a caller that knows what was given.
+        // Rights that were taken away come back only by a caller that knows what the frames allow.
         table.adjust(found.slot, |leaf| Some(LeafBits { rights: Rights::empty(), ..LeafBits::of(leaf) }));
         table.adjust(found.slot, |_| Some(all));
         assert!(matches!(table.entry(found.slot), Entry::Leaf(leaf) if leaf.rights.is_empty()));
-        table.adjust_as_given(found.slot, |_| Some(bits));
+        table.adjust_unbounded(found.slot, |_| Some(bits));
         assert!(matches!(table.entry(found.slot), Entry::Leaf(leaf) if leaf.rights == USER_RO));
     });
 }
@@ -73,7 +74,7 @@ fn the_platforms_leaf_is_left_alone<F: Format>() {
             root.set_lazyfree(slot, true);
             assert!(!root.is_discardable(slot) && !root.try_make_exclusive(slot));
             let order = F::ROOT.leaf_size().map_or(Order::BASE, PageSize::order);
-            assert!(root.share(slot, order).unwrap().is_none());
+            assert!(root.dup(slot, order).unwrap().is_none());
             let table = memory.alloc_table(Priority::Normal).unwrap();
             assert!(root.split_leaf(slot, table, || panic!("a flush for the platform's slot")).is_err());
             assert_eq!(root.entry(slot), Entry::Leaf(leaf));

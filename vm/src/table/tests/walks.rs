@@ -1,6 +1,6 @@
 //! Scans of accessed bits, translations and searches, in every format.
 
-use super::mapper::{GIVEN, USER_RO, USER_RW, given, range, with_memory};
+use super::mapper::{FRAMES, USER_RO, USER_RW, pfnmap, range, with_memory};
 use crate::machine::Format;
 use crate::machine::testing::TestFormat;
 use crate::sync::with_interrupts_off;
@@ -11,16 +11,16 @@ use std::vec::Vec;
 
 const HUGE: u64 = PageSize::Huge.pages();
 
-/// Frames that were given, from the `first` on.
+/// PFN-mapped frames, from the `first` on.
 fn frames(first: u64, len: u64) -> PfnRange {
-    PfnRange::new(GIVEN.start.add(first), GIVEN.start.add(first + len))
+    PfnRange::new(FRAMES.start.add(first), FRAMES.start.add(first + len))
 }
 
 /// Eight base pages, one huge one, and a page without rights.
 fn each_walker_meets_every_kind_of_entry<F: Format>(base: u64) {
     with_memory::<F>(|_, memory, rcu| {
         let mapper = Mapper::new(memory, rcu, |_| ()).unwrap();
-        let map = |at: u64, frames, size, rights| mapper.map(Vpn(at), &given(), frames, size, rights);
+        let map = |at: u64, frames, size, rights| mapper.map(Vpn(at), &pfnmap(), frames, size, rights);
         map(base + 1, frames(1, 8), PageSize::Base, USER_RW).unwrap();
         map(base + HUGE, frames(HUGE, HUGE), PageSize::Huge, USER_RO).unwrap();
         map(base + 2 * HUGE + 5, frames(0, 1), PageSize::Base, Rights::empty()).unwrap();
@@ -37,10 +37,10 @@ fn each_walker_meets_every_kind_of_entry<F: Format>(base: u64) {
 
         let translate = |page: u64, access, note| mapper.translate_access(Vpn(base + page), access, note);
         let idle = translate(3, Access::Read, NoteUse::Leave).unwrap();
-        assert_eq!((idle.pfn, idle.size, idle.rights), (GIVEN.start.add(3), PageSize::Base, USER_RW));
+        assert_eq!((idle.pfn, idle.size, idle.rights), (FRAMES.start.add(3), PageSize::Base, USER_RW));
         assert!(!idle.accessed && idle.dirty && !idle.owned, "{}: a dirty bit is lost", F::NAME);
         let inside = translate(HUGE + 77, Access::Read, NoteUse::AsHardware).unwrap();
-        assert_eq!((inside.pfn, inside.size), (GIVEN.start.add(HUGE + 77), PageSize::Huge), "{}", F::NAME);
+        assert_eq!((inside.pfn, inside.size), (FRAMES.start.add(HUGE + 77), PageSize::Huge), "{}", F::NAME);
         assert!(translate(3, Access::Write, NoteUse::AsHardware).unwrap().accessed);
         for (page, access, why) in [
             (HUGE, Access::Write, NoTranslation::NotAllowed),
@@ -65,14 +65,14 @@ fn each_walker_meets_every_kind_of_entry<F: Format>(base: u64) {
         };
         let found =
             |page: u64, next: u64| FrameSearch { page: Some(Vpn(base + page)), next: Vpn(base + next) };
-        assert_eq!(find(GIVEN.start.add(4), 0, u64::MAX), found(4, 5), "{}", F::NAME);
-        assert_eq!(find(GIVEN.start.add(HUGE + 9), 0, u64::MAX), found(HUGE + 9, 2 * HUGE), "{}", F::NAME);
-        assert_eq!(find(GIVEN.start, 0, u64::MAX), found(2 * HUGE + 5, 2 * HUGE + 6), "{}", F::NAME);
+        assert_eq!(find(FRAMES.start.add(4), 0, u64::MAX), found(4, 5), "{}", F::NAME);
+        assert_eq!(find(FRAMES.start.add(HUGE + 9), 0, u64::MAX), found(HUGE + 9, 2 * HUGE), "{}", F::NAME);
+        assert_eq!(find(FRAMES.start, 0, u64::MAX), found(2 * HUGE + 5, 2 * HUGE + 6), "{}", F::NAME);
         // In pieces: the huge leaf is one entry.
-        let first = find(GIVEN.start.add(HUGE + 9), 0, HUGE);
+        let first = find(FRAMES.start.add(HUGE + 9), 0, HUGE);
         assert_eq!(first, FrameSearch { page: None, next: Vpn(base + HUGE) }, "{}", F::NAME);
-        assert_eq!(find(GIVEN.start.add(HUGE + 9), HUGE, 1), found(HUGE + 9, 2 * HUGE), "{}", F::NAME);
-        assert_eq!(find(GIVEN.start.add(4), 5, u64::MAX).page, None, "{}", F::NAME);
+        assert_eq!(find(FRAMES.start.add(HUGE + 9), HUGE, 1), found(HUGE + 9, 2 * HUGE), "{}", F::NAME);
+        assert_eq!(find(FRAMES.start.add(4), 5, u64::MAX).page, None, "{}", F::NAME);
         assert_eq!(find(Pfn(3), 0, 0), FrameSearch { page: None, next: Vpn(base) }, "{}", F::NAME);
     });
 }
@@ -95,7 +95,7 @@ fn a_walk_of_all_pages_passes_over_those_that_no_address_has() {
         let last = Vpn((1 << 52) - 1);
         let upper = Vpn((1 << 52) - (1 << 35));
         for (page, frame) in [(Vpn(7), 1), (Vpn((1 << 35) - 1), 2), (upper, 3), (last, 4)] {
-            mapper.map(page, &given(), frames(frame, 1), PageSize::Base, USER_RW).unwrap();
+            mapper.map(page, &pfnmap(), frames(frame, 1), PageSize::Base, USER_RW).unwrap();
         }
         let everything = VpnRange { start: Vpn(0), end: Vpn(u64::MAX) };
         let mut seen = Vec::new();
@@ -104,7 +104,7 @@ fn a_walk_of_all_pages_passes_over_those_that_no_address_has() {
         assert_eq!((scan.leaves, scan.accessed), (4, 4));
         assert_eq!(seen, [Vpn(7), Vpn((1 << 35) - 1), upper, last]);
         let find =
-            |frame: u64| find_frame(mapper.tree(), GIVEN.start.add(frame), everything, u64::MAX, &reading);
+            |frame: u64| find_frame(mapper.tree(), FRAMES.start.add(frame), everything, u64::MAX, &reading);
         assert_eq!([1, 3, 4].map(|frame| find(frame).page), [seen[0], seen[2], seen[3]].map(Some));
         assert_eq!(find(9), FrameSearch { page: None, next: everything.end });
     });

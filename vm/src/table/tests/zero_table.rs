@@ -134,6 +134,6 @@ fn without_a_frame_there_is_none_and_the_next_attempt_gets_one() {
     memory.plan_mishap(1);
     assert_eq!(tree.take_zero_table(Some(Priority::Normal)), Err(NoHugeZero));
     memory.plan_mishap(0);
-    assert_eq!((memory.check().unwrap().allocated, memory.zero_table_frames()), (before, 0));
+    assert_eq!((memory.check().unwrap().allocated, memory.zero_pages().table_frames()), (before, 0));
     assert!(tree.take_zero_table(Some(Priority::Normal)).is_ok());
 }

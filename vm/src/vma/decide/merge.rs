@@ -84,7 +84,7 @@ fn runs_on(left: &VmaAttributes, right: &VmaAttributes) -> bool {
 /// Whether `left` and `right` may be one mapping.
 pub fn joins(left: &VmaAttributes, right: &VmaAttributes) -> bool {
     let same_flags = (left.flags == right.flags) ^ mutant!("merge.flags-inverted");
-    // As in Linux, mappings of given frames and of the reserved pool stay as they were made.
+    // As in Linux, PFN mappings, and those of the hugetlb pool, stay as they were made.
     let is_special = left.backing.is_special();
     runs_on(left, right) && same_flags && left.anon.agrees(right.anon) && !is_special
 }

@@ -54,7 +54,7 @@ fn accounted(vma: &VmaAttributes, asked: VmaFlags) -> VmaFlags {
     if asked == vma.flags {
         asked
     } else if asked.contains(VmaFlags::WRITE) {
-        // The reserved pool has an account of its own.
+        // The hugetlb pool has an account of its own.
         if vma.flags.intersects(KEEPS) || vma.hugetlb().is_some() { asked } else { asked | VmaFlags::ACCOUNT }
     } else if vma.is_anonymous() && vma.anon.is_none() {
         asked - VmaFlags::ACCOUNT

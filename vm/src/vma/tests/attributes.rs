@@ -3,7 +3,7 @@
 use crate::units::{Vpn, VpnRange};
 use crate::vma::{AnonId, Backing, ObjectId, VmaAttributes, VmaFlags, same_for_fault};
 
-const FILE: Backing = Backing::Object(ObjectId::new(1).unwrap());
+const OBJECT: Backing = Backing::Object(ObjectId::new(1).unwrap());
 
 fn pages(start: u64, end: u64) -> VpnRange {
     VpnRange::new(Vpn(start), Vpn(end))
@@ -11,7 +11,7 @@ fn pages(start: u64, end: u64) -> VpnRange {
 
 #[test]
 fn a_part_keeps_the_offset_of_every_page() {
-    let whole = VmaAttributes::backed(pages(100, 110), VmaFlags::READ, FILE, 7);
+    let whole = VmaAttributes::backed(pages(100, 110), VmaFlags::READ, OBJECT, 7);
     let part = whole.over(pages(103, 105));
     assert_eq!(part.offset, 10);
     assert_eq!(part.offset_at(Vpn(104)), whole.offset_at(Vpn(104)));
@@ -35,8 +35,8 @@ fn moved_memory_gets_a_new_offset_only_while_untouched() {
     assert_eq!(fresh.moved_to(pages(20, 22)), VmaAttributes::anonymous(pages(20, 22), VmaFlags::READ));
     let written = VmaAttributes { anon: AnonId::new(3), ..fresh };
     assert_eq!(written.moved_to(pages(20, 22)).offset, 4);
-    let file = VmaAttributes::backed(pages(4, 6), VmaFlags::READ, FILE, 9);
-    assert_eq!(file.moved_to(pages(20, 22)).offset, 9);
+    let object = VmaAttributes::backed(pages(4, 6), VmaFlags::READ, OBJECT, 9);
+    assert_eq!(object.moved_to(pages(20, 22)).offset, 9);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_fault_goes_on_only_under_the_same_rights_backing_and_page() {
     assert!(!same_for_fault(&a, &a.over(pages(0, 5)), at));
     assert!(!same_for_fault(&a, &a.with_flags(VmaFlags::READ), at));
     assert!(!same_for_fault(&a, &VmaAttributes { offset: 1, ..a }, at));
-    assert!(!same_for_fault(&a, &VmaAttributes { backing: FILE.into(), ..a }, at));
-    let file = VmaAttributes::backed(pages(0, 8), VmaFlags::READ, FILE, 0);
-    assert!(!same_for_fault(&file, &file.with_flags(VmaFlags::READ | VmaFlags::SHARED), at));
+    assert!(!same_for_fault(&a, &VmaAttributes { backing: OBJECT.into(), ..a }, at));
+    let object = VmaAttributes::backed(pages(0, 8), VmaFlags::READ, OBJECT, 0);
+    assert!(!same_for_fault(&object, &object.with_flags(VmaFlags::READ | VmaFlags::SHARED), at));
 }

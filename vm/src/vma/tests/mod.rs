@@ -6,10 +6,10 @@ mod attributes;
 mod check;
 #[cfg(not(loom))]
 mod flags;
-#[cfg(not(loom))]
-mod huge_sizes;
 #[cfg(loom)]
 mod loom_record;
+#[cfg(not(loom))]
+mod mthp;
 #[cfg(not(loom))]
 mod picture;
 #[cfg(not(loom))]

@@ -140,7 +140,7 @@ fn a_space_that_does_all_itself_is_found() {
         fixture("surface"),
         [
             "vm/src/space:0: AddressSpace has 61 methods, and may have 60",
-            "vm/src/space/mod.rs:83: step_of is a free function that takes an AddressSpace",
+            "vm/src/space/mod.rs:83: step_of is a free function that takes `&AddressSpace`",
             "vm/src/table/mod.rs:18: Peeker writes an entry, and is not in the list of types that do",
         ]
     );

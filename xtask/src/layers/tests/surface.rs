@@ -41,23 +41,27 @@ fn a_free_function_may_take_another_type_or_none() {
     let found = |text| surface("vm/src/space/mod.rs", text).violations.len();
     assert_eq!(found("fn one(space: &AddressSpace<'_, M>) {}"), 1);
     assert_eq!(found("fn one(space: &'a mut AddressSpace<'_, M>) {}"), 1);
+    assert_eq!(found("fn one<M: Machine>(memory: &'m Memory<'m, M>, pfn: Pfn) -> u64 { 1 }"), 1);
     assert_eq!(found("fn one(entries: &Entries<'_, M>) -> u64 { let space: &AddressSpace = 1; }"), 0);
     assert_eq!(found("impl Value { fn of(space: &AddressSpace<'_, M>) {} }"), 0);
 }
 
 /// Else a limit would hold for a type that has another name by now.
 #[test]
-fn the_type_that_has_a_limit_has_methods() {
-    assert!(Surface::of(&crate::root()).types[AT_MOST.0].all > 0);
+fn a_type_that_has_a_limit_has_methods() {
+    let types = Surface::of(&crate::root()).types;
+    assert!(LIMITS.iter().all(|limit| types[limit.name].all > 0));
 }
 
 #[test]
 fn a_type_may_have_as_many_methods_as_it_may() {
-    let text = "impl AddressSpace { fn one() {} fn two() {} }";
-    let found = |most| {
-        let mut surface = surface("vm/src/space/mod.rs", text);
-        surface.limit((AT_MOST.0, most));
-        surface.violations.len()
-    };
-    assert_eq!((found(2), found(1)), (0, 1));
+    for limit in LIMITS {
+        let text = format!("impl {} {{ fn one() {{}} fn two() {{}} }}", limit.name);
+        let found = |most| {
+            let mut surface = surface("vm/src/frame/mod.rs", &text);
+            surface.limit(&Limit { most, ..*limit });
+            surface.violations.iter().filter(|violation| violation.file == limit.files).count()
+        };
+        assert_eq!((found(2), found(1)), (0, 1));
+    }
 }

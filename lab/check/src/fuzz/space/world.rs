@@ -12,7 +12,7 @@ use crate::recount::QuiescentSystem;
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Fault, FaultError, MapRequest, Path, Place, SpaceHandle, Spaces, Vm};
 use interleaf::units::{CpuId, VirtAddr, Vpn};
-use interleaf::vma::{HugeRefusal, VmaAttributes, VmaFlags};
+use interleaf::vma::{ThpDisable, VmaAttributes, VmaFlags};
 use interleaf_lab::machine::soft::boot_map;
 use interleaf_lab::machine::soft::{Entered, Flavour, MachineConfig, SoftMachine};
 use interleaf_linux_abi as linux;
@@ -77,7 +77,7 @@ pub fn with_world<C: Flavour, F: Format, R>(
     f: impl FnOnce(&World<'_, '_, '_, C, F>) -> Result<R, String>,
 ) -> Result<R, String> {
     let Circumstances { path, scope, setting, .. } = circumstances;
-    machine.reclaim_memory();
+    machine.unclaim_memory();
     let machine = &*machine;
     let cpu = machine.enter(CpuId(0));
     let vm = Vm::new(machine, boot_map(machine)).expect("memory");
@@ -91,7 +91,7 @@ pub fn with_world<C: Flavour, F: Format, R>(
         if *scope == Scope::Modelled {
             fill(&space, circumstances);
             // As the model: advice does not overrule that.
-            space.refuse_huge_pages(HugeRefusal::All);
+            space.set_thp_disable(ThpDisable::Completely);
         }
         place.replace(Some(space));
     }

@@ -16,10 +16,10 @@ fn boot_map(machine: &SoftMachine<Host, X86_64>) -> BootMap {
 }
 
 #[test]
-fn systems_come_one_after_the_other_by_reclaiming_the_machines_memory() {
+fn systems_come_one_after_the_other_by_unclaiming_the_machines_memory() {
     let mut machine = SoftMachine::<Host, X86_64>::new(&MachineConfig::small(1, 256)).unwrap();
     for _ in 0..3 {
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let _cpu = machine.enter(CpuId(0));
         let vm = Vm::new(&machine, boot_map(&machine)).expect("nobody has it");
         let second = || Vm::new(&machine, boot_map(&machine)).err();

@@ -62,7 +62,7 @@ fn a_window_shows_the_frames_and_is_taken_down_with_them_back_in_their_place() {
             bytes[0]
         };
         assert_eq!(read(&machine, first.add(3)), 0);
-        machine.reclaim_memory();
+        machine.unclaim_memory();
         let expected = [DIRTY_BYTE ^ round, 0x11, 0];
         assert_eq!([0, 3, 4].map(|frame| read(&machine, first.add(frame))), expected);
     }

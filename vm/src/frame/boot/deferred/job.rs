@@ -1,12 +1,11 @@
 //! Initialisation of everything deferred, by jobs: one for each node.
 
-use super::DeferredRange;
 use super::claims::{SECTION_FRAMES, blocks_in, sections_of};
-use crate::frame::Memory;
+use super::{DeferredInit, DeferredRange};
 use crate::frame::boot::setup::MAX_ZONES;
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use crate::units::{CpuId, NodeId, NodeMask, PfnRange};
+use crate::units::{NodeId, PfnRange};
 use crate::work::{Chunk, Failed, Job, Spent, WorkerPool};
 use core::convert::Infallible;
 use core::ops::Range;
@@ -17,7 +16,7 @@ const BLOCKS_AT_ONCE: u32 = 8;
 /// Jobs that run at the same time: each keeps its state on the caller's stack.
 const JOBS_AT_ONCE: usize = 8;
 
-/// What [`Memory::initialise`] was asked for.
+/// What [`DeferredInit::initialise`] was asked for.
 struct InitRequest<'a, M: Machine> {
     workers: &'a WorkerPool<'a, M>,
     /// The most helpers of a node's job.
@@ -41,7 +40,7 @@ pub struct NodeInitReport {
     pub spent: Spent,
 }
 
-impl<M: Machine> Memory<'_, M> {
+impl<'m, M: Machine> DeferredInit<'m, M> {
     /// Initialises all deferred records and frees their frames to the zones: a job for each node, several at
     /// the same time, with at most `helpers` helpers each. Calls `done` for each node. Allocations may go on
     /// meanwhile; a block that one of them has claimed may still be on its way to its zone when this returns.
@@ -52,7 +51,7 @@ impl<M: Machine> Memory<'_, M> {
     /// # Errors
     /// Where a job was cancelled by `stop_if`, or a helper panicked. The remaining blocks stay deferred.
     pub fn initialise(
-        &self,
+        self,
         workers: &WorkerPool<'_, M>,
         helpers: u32,
         stop_if: &(dyn Fn() -> bool + Sync),
@@ -60,14 +59,14 @@ impl<M: Machine> Memory<'_, M> {
     ) -> Result<(), Failed<Infallible>> {
         let request = InitRequest { workers, helpers, stop_if, done };
         // The zone of this CPU comes last: the innermost job, on which the caller works first.
-        let (nr_zones, home) = (self.zones.len(), self.local_zone(M::Cpu::id()));
+        let (nr_zones, home) = (self.memory.zones.len(), self.memory.distances.local_zone(M::Cpu::id()));
         let zones: [u8; MAX_ZONES] = core::array::from_fn(|turn| ((home + 1 + turn) % nr_zones.max(1)) as u8);
         zones[..nr_zones].rchunks(JOBS_AT_ONCE).try_for_each(|zones| self.initialise_zones(&request, zones))
     }
 
     /// Runs a job for each of the zones, all at the same time: each is published before the ones after it are
     /// run, and the caller comes back to it when these are done.
-    fn initialise_zones(&self, request: &InitRequest<'_, M>, zones: &[u8]) -> Result<(), Failed<Infallible>> {
+    fn initialise_zones(self, request: &InitRequest<'_, M>, zones: &[u8]) -> Result<(), Failed<Infallible>> {
         let Some((&zone, rest)) = zones.split_first() else { return Ok(()) };
         let mut result = Ok(());
         let report = self.initialise_zone(request, zone, || result = self.initialise_zones(request, rest))?;
@@ -77,12 +76,12 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Runs the job of a zone; calls `first` when helpers can join already.
     fn initialise_zone(
-        &self,
+        self,
         request: &InitRequest<'_, M>,
         zone_index: u8,
         first: impl FnOnce(),
     ) -> Result<NodeInitReport, Failed<Infallible>> {
-        let zone = &self.zones[zone_index as usize];
+        let zone = &self.memory.zones[zone_index as usize];
         let (frames, before) = (zone.deferred(), M::Cpu::now_ns());
         // Relaxed: read after all chunks have ended.
         let ended = AtomicU64::<M::Cpu>::new(before);
@@ -92,9 +91,9 @@ impl<M: Machine> Memory<'_, M> {
             let _later_already = ended.update(Relaxed, Relaxed, |at| (at < now_ns).then_some(now_ns));
             Ok::<(), Infallible>(())
         };
-        let helpers_from = self.helper_nodes(zone.node());
-        let is_far = !helpers_from.contains(self.machine.node_of(M::Cpu::id()));
-        let job = Job::new(self.deferred_span(zone_index), work)
+        let helpers_from = zone.helper_nodes(self.memory.machine);
+        let is_far = !helpers_from.contains(self.memory.machine.node_of(M::Cpu::id()));
+        let job = Job::new(self.span_of(zone_index), work)
             .align(SECTION_FRAMES)
             .min_chunk(SECTION_FRAMES)
             .max_helpers(request.helpers)
@@ -105,20 +104,13 @@ impl<M: Machine> Memory<'_, M> {
         Ok(NodeInitReport { node: zone.node(), frames, took_ns: ended.load(Relaxed) - before, spent })
     }
 
-    /// The nodes whose CPUs may help: the zone's own where it has CPUs, else all (memory behind a link).
-    pub(in crate::frame) fn helper_nodes(&self, node: NodeId) -> NodeMask {
-        let has_cpu = (0..self.machine.nr_cpus()).any(|cpu| self.machine.node_of(CpuId(cpu)) == node);
-        let own = NodeMask::of(node);
-        if has_cpu && own != NodeMask::EMPTY { own } else { NodeMask::ALL }
-    }
-
     /// The deferred ranges of a zone, by ascending address.
-    fn ranges_of(&self, zone: u8) -> impl Iterator<Item = &DeferredRange<M::Cpu>> {
-        self.deferred.ranges.iter().filter(move |range| range.zone == zone)
+    fn ranges_of(self, zone: u8) -> impl Iterator<Item = &'m DeferredRange<M::Cpu>> {
+        self.memory.deferred.ranges.iter().filter(move |range| range.zone == zone)
     }
 
     /// Whole sections, from the first that the zone has deferred blocks in to the last.
-    fn deferred_span(&self, zone: u8) -> Range<u64> {
+    fn span_of(self, zone: u8) -> Range<u64> {
         let mut ranges = self.ranges_of(zone);
         let Some(first) = ranges.next() else { return 0..0 };
         let last = ranges.last().unwrap_or(first).frames;
@@ -127,7 +119,7 @@ impl<M: Machine> Memory<'_, M> {
     }
 
     /// Initialises the deferred blocks of a zone that lie in some whole sections.
-    fn initialise_sections(&self, zone: u8, frames: Range<u64>) {
+    fn initialise_sections(self, zone: u8, frames: Range<u64>) {
         let sections = frames.start / SECTION_FRAMES..frames.end.div_ceil(SECTION_FRAMES);
         for range in self.ranges_of(zone) {
             let own = sections_of(range.frames);

@@ -53,6 +53,7 @@ use crate::machine::{Cpu, Machine};
 use crate::sync::PreemptGuard;
 use crate::units::{Order, Pfn, PfnRange};
 use claims::ClaimedBlocks;
+use core::fmt;
 
 /// The name of the [event](Machine::event) of a block whose records this CPU has written; its value is the
 /// block's first frame that has a record.
@@ -110,39 +111,54 @@ impl<'m, C: Cpu> Deferred<'m, C> {
     }
 }
 
+/// The deferred initialisation of a memory's frame records.
+pub struct DeferredInit<'m, M: Machine> {
+    memory: &'m Memory<'m, M>,
+}
+
 impl<M: Machine> Memory<'_, M> {
+    /// The initialisation of the records that are deferred.
+    #[inline]
+    pub fn deferred(&self) -> DeferredInit<'_, M> {
+        DeferredInit { memory: self }
+    }
+}
+
+impl<M: Machine> DeferredInit<'_, M> {
     /// Claims up to `most` blocks of a range in a section, writes their records, and frees the blocks to
     /// their zone. Returns how many; 0 where all are claimed.
-    fn initialise_blocks(&self, range: &DeferredRange<M::Cpu>, section: u64, most: u32) -> u32 {
+    fn initialise_blocks(self, range: &DeferredRange<M::Cpu>, section: u64, most: u32) -> u32 {
         self.initialise_part(range, range.frames, section, most)
     }
 
     /// As [`initialise_blocks`](Self::initialise_blocks), of a part of the range.
-    fn initialise_part(&self, range: &DeferredRange<M::Cpu>, part: PfnRange, section: u64, most: u32) -> u32 {
+    fn initialise_part(self, range: &DeferredRange<M::Cpu>, part: PfnRange, section: u64, most: u32) -> u32 {
         let _preempt_off = PreemptGuard::<M::Cpu>::new();
-        let claimed = self.deferred.claims.claim(section, part, most);
+        let claimed = self.memory.deferred.claims.claim(section, part, most);
         if let Some(claimed) = claimed {
             if mutant!("deferred.written-noted-early") {
-                self.deferred.claims.note_written(claimed);
+                self.memory.deferred.claims.note_written(claimed);
                 // Models let other threads run here only, between two accesses.
                 M::Cpu::relax();
             }
             self.write_records(claimed);
-            self.deferred.claims.note_written(claimed);
+            self.memory.deferred.claims.note_written(claimed);
             self.free_claimed(range, claimed);
         }
         claimed.map_or(0, |claimed| claimed.blocks.count_ones())
     }
 
-    fn write_records(&self, claimed: ClaimedBlocks) {
-        if self.deferred.must_write() {
-            claimed.ranges().for_each(|frames| self.clear_claimed(frames.intersect(self.table.span())));
+    fn write_records(self, claimed: ClaimedBlocks) {
+        if self.memory.deferred.must_write() {
+            claimed
+                .ranges()
+                .for_each(|frames| self.clear_claimed(frames.intersect(self.memory.table.span())));
         }
     }
 
     /// Clears the records of claimed blocks, as far as the table has them: of its first block and its last
     /// one it may have a part.
-    fn clear_claimed(&self, frames: PfnRange) {
+    fn clear_claimed(self, frames: PfnRange) {
         let whole = whole_blocks(frames);
         let before = PfnRange::new(frames.start, whole.start.min(frames.end));
         let after = PfnRange::new(whole.end.max(before.end), frames.end);
@@ -152,31 +168,45 @@ impl<M: Machine> Memory<'_, M> {
         // noted as written: `Memory::meta` refuses them, and to zones, caches and values their frames come by
         // `free_claimed` only, after that. The middle part is whole blocks.
         unsafe {
-            self.table.clear(before);
+            self.memory.table.clear(before);
             if !whole.is_empty() {
-                self.table.clear_blocks(self.machine, whole);
+                self.memory.table.clear_blocks(self.memory.machine, whole);
             }
-            self.table.clear(after);
+            self.memory.table.clear(after);
         }
         for block in (frames.start.0..frames.end.0).step_by(Order::MAX.frames() as usize) {
-            self.machine.event(RECORDS_WRITTEN, block);
+            self.memory.machine.event(RECORDS_WRITTEN, block);
         }
     }
 
-    fn free_claimed(&self, range: &DeferredRange<M::Cpu>, claimed: ClaimedBlocks) {
+    fn free_claimed(self, range: &DeferredRange<M::Cpu>, claimed: ClaimedBlocks) {
         let Some(init) = range.usable else { return };
-        let zone = &self.zones[range.zone as usize];
+        let zone = &self.memory.zones[range.zone as usize];
         let mut blocks = zone.block_list();
         for frames in claimed.ranges() {
             let heads = (frames.start.0..frames.end.0).step_by(Order::MAX.frames() as usize);
             for pfn in heads.map(Pfn) {
                 if blocks.last().is_some_and(|last| !zone.are_of_one_region(last, pfn)) {
-                    zone.free_deferred(&self.table, &blocks);
+                    zone.free_deferred(&self.memory.table, &blocks);
                     blocks = zone.block_list();
                 }
-                blocks.push(&self.table, pfn, init);
+                blocks.push(&self.memory.table, pfn, init);
             }
         }
-        zone.free_deferred(&self.table, &blocks);
+        zone.free_deferred(&self.memory.table, &blocks);
+    }
+}
+
+impl<M: Machine> Clone for DeferredInit<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for DeferredInit<'_, M> {}
+
+impl<M: Machine> fmt::Debug for DeferredInit<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} deferred frames, {} of them unclaimed", self.frames(), self.unclaimed_frames())
     }
 }

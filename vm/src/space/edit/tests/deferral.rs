@@ -46,7 +46,7 @@ fn second_edit(machine: &TestMachine, space: &TestSpace<'_>, seen: &Seen) {
     let running = space.activate(None);
     seen.loaded.fetch_add(1, SeqCst);
     wait(|| machine.is_interrupted(1));
-    let guard = space.share(ALL);
+    let guard = space.read(ALL);
     let late = with_interrupts_off::<TestCpu, _>(|| {
         touch(space, LATE);
         seen.is_touched.store(true, SeqCst);
@@ -54,7 +54,7 @@ fn second_edit(machine: &TestMachine, space: &TestSpace<'_>, seen: &Seen) {
         machine.cached(2, LATE).unwrap().pfn
     });
     let meta = space.vm().memory().meta(late).unwrap();
-    space.entries.gather(guard.held(), ALL, |gather| {
+    space.entries.gather(guard.token(), ALL, |gather| {
         with_interrupts_off::<TestCpu, _>(|| Zap::of_unmapped(&space.entries).alone(ALL, gather));
         while !seen.has_first_ended.load(SeqCst) {
             TestCpu::relax();

@@ -37,21 +37,21 @@ fn with_space(test: impl FnOnce(&TestSpace<'_>)) {
 fn a_writer_clears_its_range_and_reads_one_page_around_it() {
     with_space(|space| {
         let guard = space.write(range(1002, 1004));
-        Zap::of_contents(&space.entries).run(guard.held(), range(1002, 1004));
+        Zap::of_contents(&space.entries).run(guard.token(), range(1002, 1004));
         let edit = VmaEdit::new(&space.mappings, &guard);
         assert_eq!(edit.at(Vpn(1004)), edit.at(Vpn(1001)));
-        assert!(space.mappings.first_in(guard.held(), range(1001, 1005)).is_some());
+        assert!(space.mappings.first_in(guard.token(), range(1001, 1005)).is_some());
     });
 }
 
 #[test]
 fn a_guard_of_all_covers_everything_and_one_of_two_ranges_both() {
     with_space(|space| {
-        Zap::of_contents(&space.entries).run(space.write_all().held(), space.mappings.all_pages());
+        Zap::of_contents(&space.entries).run(space.write_all().token(), space.mappings.all_pages());
         let guard = space.write_two(range(1008, 1010), range(1000, 1002));
         [range(1000, 1002), range(1008, 1010)]
             .into_iter()
-            .for_each(|part| Zap::of_contents(&space.entries).run(guard.held(), part));
+            .for_each(|part| Zap::of_contents(&space.entries).run(guard.token(), part));
     });
 }
 
@@ -59,7 +59,7 @@ fn a_guard_of_all_covers_everything_and_one_of_two_ranges_both() {
 #[should_panic = "is touched, but the guard holds"]
 fn clearing_a_page_outside_of_the_range_is_noticed() {
     with_space(|space| {
-        Zap::of_contents(&space.entries).run(space.write(range(1002, 1004)).held(), range(1002, 1005))
+        Zap::of_contents(&space.entries).run(space.write(range(1002, 1004)).token(), range(1002, 1005))
     });
 }
 
@@ -68,7 +68,7 @@ fn clearing_a_page_outside_of_the_range_is_noticed() {
 fn clearing_a_page_between_two_ranges_is_noticed() {
     with_space(|space| {
         Zap::of_contents(&space.entries)
-            .run(space.write_two(range(1000, 1002), range(1008, 1010)).held(), range(1004, 1005));
+            .run(space.write_two(range(1000, 1002), range(1008, 1010)).token(), range(1004, 1005));
     });
 }
 
@@ -76,7 +76,7 @@ fn clearing_a_page_between_two_ranges_is_noticed() {
 #[should_panic = "is touched, but the guard holds"]
 fn clearing_under_a_lock_to_read_elsewhere_is_noticed() {
     with_space(|space| {
-        Zap::of_contents(&space.entries).run(space.share(range(0, 2)).held(), range(1002, 1003))
+        Zap::of_contents(&space.entries).run(space.read(range(0, 2)).token(), range(1002, 1003))
     });
 }
 
@@ -134,6 +134,6 @@ fn a_mapping_may_be_split_at_the_range_and_keep_its_other_pages() {
 fn a_guard_of_another_space_is_noticed() {
     with_space(|space| {
         let other = AddressSpace::new(space.vm(), *space.layout(), Path::Speculative).unwrap();
-        Zap::of_contents(&space.entries).run(other.write_all().held(), MAPPED);
+        Zap::of_contents(&space.entries).run(other.write_all().token(), MAPPED);
     });
 }

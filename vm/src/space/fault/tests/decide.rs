@@ -54,7 +54,7 @@ fn a_marker_is_waited_for_if_it_is_known() {
 #[test]
 fn a_marker_of_a_source_is_refused_in_anonymous_memory() {
     let swap = SlotMarker::Swap(SwapSlot { exclusive: true, device: 3, offset: 9 });
-    let made = [SlotMarker::HugetlbReserved, SlotMarker::Poisoned(Poison::HugetlbTaken), swap];
+    let made = [SlotMarker::HugetlbReserved, SlotMarker::Poisoned(Poison::HugetlbUnmapped), swap];
     for marker in made {
         assert_eq!(decide(marker.entry(), Access::Write), Decision::Refuse);
     }
@@ -79,16 +79,16 @@ fn an_objects_page_in_a_private_mapping_is_never_given_the_right_to_write() {
     assert_eq!(of(Entry::Absent, Access::Write), Decision::CopySource);
     assert_eq!(of(leaf(Pfn(9), Rights::empty()), Access::Read), Decision::Allow(read_only));
     assert_eq!(of(leaf(Pfn(9), read_only), Access::Write), Decision::AllowWrite(ALL));
-    let given = Entry::Leaf(Leaf::new(Pfn(9), read_only).used(false));
-    assert_eq!(of(given, Access::Write), Decision::Refuse);
+    let pfn_leaf = Entry::Leaf(Leaf::new(Pfn(9), read_only).used(false));
+    assert_eq!(of(pfn_leaf, Access::Write), Decision::Refuse);
 }
 
 /// The lock would find no frame to allow writes of, nor one to copy, so the fault would be tried for ever.
 #[test]
-fn a_leaf_of_given_frames_without_the_right_is_refused() {
-    let given = |rights| Entry::Leaf(Leaf::new(Pfn(9), rights).used(false));
+fn a_leaf_of_a_pfn_mapping_without_the_right_is_refused() {
+    let pfn_leaf = |rights| Entry::Leaf(Leaf::new(Pfn(9), rights).used(false));
     for access in [Access::Read, Access::Write] {
-        assert_eq!(decide(given(Rights::empty()), access), Decision::Refuse);
-        assert_eq!(decide(given(ALL), access), Decision::Nothing);
+        assert_eq!(decide(pfn_leaf(Rights::empty()), access), Decision::Refuse);
+        assert_eq!(decide(pfn_leaf(ALL), access), Decision::Nothing);
     }
 }

@@ -7,7 +7,7 @@ use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::{AddressSpace, Fault, Layout, MapRequest, Path, Place, Vm, VmOptions};
 use crate::table::walk;
 use crate::units::{Access, Level, NodeId, PageSize, Rights, VirtAddr};
-use crate::vma::{HugePolicy, HugeRefusal, VmaFlags};
+use crate::vma::{HugePolicy, ThpDisable, VmaFlags};
 
 const HUGE_BYTES: u64 = PageSize::Huge.bytes();
 /// Where four huge pages are mapped; the first shows the huge zero page, so that the space has a reference.
@@ -92,9 +92,9 @@ fn it_leaves_an_entry_alone_that_is_not_absent_any_more() {
 #[test]
 fn it_does_nothing_where_huge_pages_are_refused_or_do_not_fit() {
     with_space(|space| {
-        space.refuse_huge_pages(HugeRefusal::All);
+        space.set_thp_disable(ThpDisable::Completely);
         assert!(!map_known(space, 1, || ()));
-        space.refuse_huge_pages(HugeRefusal::None);
+        space.set_thp_disable(ThpDisable::None);
         let small = VirtAddr(BASE.0 + 8 * HUGE_BYTES);
         let request = MapRequest { place: Place::Fixed(small), ..MapRequest::anonymous(4096) };
         space.map(&request).unwrap();

@@ -1,4 +1,4 @@
-//! A copy of a page of the reserved pool is kept from attempt to attempt: for that page only.
+//! A copy of a page of the hugetlb pool is kept from attempt to attempt: for that page only.
 
 use crate::machine::testing::TestMachine;
 use crate::space::fault::Fallback;
@@ -15,7 +15,7 @@ const BYTES: u64 = PageSize::Huge.bytes();
 fn a_copy_of_one_page_of_the_pool_is_not_installed_over_another() {
     let machine = TestMachine::with_cpus(7 * PageSize::Huge.pages(), 1);
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
-    vm.resize_huge_pool(PageSize::Huge, 4);
+    vm.resize_hugetlb(PageSize::Huge, 4);
     {
         let space = space_of(&vm);
         let base = space
@@ -51,7 +51,7 @@ fn a_copy_of_one_page_of_the_pool_is_not_installed_over_another() {
 fn a_store_ends_where_the_page_has_the_most_references() {
     let machine = TestMachine::with_cpus(7 * PageSize::Huge.pages(), 1);
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
-    vm.resize_huge_pool(PageSize::Huge, 4);
+    vm.resize_hugetlb(PageSize::Huge, 4);
     {
         let space = space_of(&vm);
         let addr =

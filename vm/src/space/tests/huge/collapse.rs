@@ -1,9 +1,9 @@
 //! Collapse: base pages become a huge page, with their contents, or stay what they were.
 
 use super::*;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, Collapsed, Error};
-use crate::vma::{CollapseLimits, CollapseRefusal, FlagAdvice, HugeRefusal, Requester, VmaFlags};
+use crate::vma::{CollapseLimits, CollapseRefusal, FlagAdvice, Requester, ThpDisable, VmaFlags};
 use std::vec::Vec;
 
 const COUNTERS: [Counter; 4] = [
@@ -68,7 +68,7 @@ fn a_full_region_becomes_a_huge_page_with_its_contents() {
 #[test]
 fn what_holds_nothing_becomes_zero() {
     with_base_pages(|vm, space| {
-        // What the next block holds.
+        // What the next folio holds.
         map(&space, 4 * HUGE, HUGE);
         (0..HUGE).for_each(|page| store(&space, 4 * HUGE + page, 0xee));
         space.unmap(at(4 * HUGE), HUGE * PAGE).unwrap();
@@ -203,9 +203,9 @@ fn the_call_has_the_errors_of_linux() {
         space.advise(at(6 * HUGE), HUGE * PAGE, Advice::Flag(FlagAdvice::NoHugePage)).unwrap();
         assert_eq!(collapse_pages(&space, 6 * HUGE, 7 * HUGE), Err(Error::Invalid));
         space.advise(at(6 * HUGE), HUGE * PAGE, Advice::Flag(FlagAdvice::HugePage)).unwrap();
-        space.refuse_huge_pages(HugeRefusal::All);
+        space.set_thp_disable(ThpDisable::Completely);
         assert_eq!(collapse_pages(&space, 6 * HUGE, 7 * HUGE), Err(Error::Invalid));
-        space.refuse_huge_pages(HugeRefusal::ExceptAdvised);
+        space.set_thp_disable(ThpDisable::ExceptAdvised);
         assert_eq!(collapse_pages(&space, 6 * HUGE, 7 * HUGE), Ok(()));
     });
 }
@@ -222,7 +222,7 @@ fn without_a_block_nothing_changes() {
         // No store faults: nothing was frozen.
         let may_write = |page| leaf(&space, page).unwrap().0.rights.contains(Rights::WRITE);
         assert!((0..HUGE).all(may_write));
-        // The block is all that is allocated.
+        // The folio is all that is allocated.
         vm.memory().plan_mishap(2);
         assert_eq!(collapse_pages(&space, 0, HUGE), Ok(()));
         assert!(vm.memory().is_mishap_planned());
@@ -271,12 +271,12 @@ fn a_scan_collapses_one_region_after_the_other_and_ends() {
         assert!(!is_huge(&space, 2 * HUGE) && !is_huge(&space, 5 * HUGE + 1));
         assert_eq!(peek(&space, HUGE + 1), Some(byte_of(HUGE + 1)));
         assert_eq!(counted(vm, COUNTERS), [3, 0, 0, 3]);
-        // Without a block a step ends, and goes on behind the region.
+        // Without a folio a step ends, and goes on behind the region.
         space.advise(at(0), 4 * HUGE * PAGE, Advice::DontNeed).unwrap();
-        space.refuse_huge_pages(HugeRefusal::All);
+        space.set_thp_disable(ThpDisable::Completely);
         fill(&space, [1, HUGE]);
         assert_eq!(space.scan_to_collapse(Vpn(0), 9, &limits).refused, Some(CollapseRefusal::Mapping));
-        space.refuse_huge_pages(HugeRefusal::None);
+        space.set_thp_disable(ThpDisable::None);
         vm.memory().plan_mishap(1);
         let step = space.scan_to_collapse(Vpn(BASE + HUGE), 9, &limits);
         vm.memory().plan_mishap(0);

@@ -4,7 +4,7 @@ use super::collapse::{byte_of, collapse, fill, with_base_pages};
 use super::*;
 use crate::frame::{FramePlacement, PartialFolio};
 use crate::machine::FlushRange;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, Collapsed};
 use crate::table::{LeafBits, NotFrozen};
 use std::vec::Vec;
@@ -52,9 +52,9 @@ fn pages_stored_to_since_the_copy_are_copied_again() {
         let folio = vm.memory().alloc_folio(FramePlacement::Local, PageSize::Huge.order()).unwrap();
         let mut folio = PartialFolio::new(folio);
         let freeze = |folio: &mut _| {
-            let mut is_weakened = false;
-            with_table(&space, |table| table.freeze(0..HUGE as usize, folio, &mut is_weakened)).unwrap();
-            is_weakened
+            let mut needs_flush = false;
+            with_table(&space, |table| table.freeze(0..HUGE as usize, folio, &mut needs_flush)).unwrap();
+            needs_flush
         };
         assert!(freeze(&mut folio));
         assert_eq!(wanted(&folio).len() as u64, HUGE - 1);
@@ -159,7 +159,7 @@ fn the_huge_page_is_installed_after_the_flush_of_what_it_replaces() {
         folio.zero_rest();
         space.entries.note_huge_leaves();
         let region = pages(0, HUGE);
-        let (birth, bits) = (space.node.birth(region.start), LeafBits::new(Rights::READ | Rights::USER));
+        let (key, bits) = (space.node.anon_key(region.start), LeafBits::new(Rights::READ | Rights::USER));
         let reading = vm.read();
         let found = walk(space.inspect().page_table(), region.start, Level::Pmd, &reading);
         let mut parent = found.table.lock().unwrap();
@@ -168,7 +168,7 @@ fn the_huge_page_is_installed_after_the_flush_of_what_it_replaces() {
             assert_eq!((seen(3), seen(4)), (Some(before), None), "a page and the huge page at once");
             vm.shootdown.flush(machine, &space.entries.tlb, FlushRange::of(region));
         };
-        let old = parent.replace_by_block(found.slot, child, folio, (birth, bits.used(true)), flush).unwrap();
+        let old = parent.replace_by_folio(found.slot, child, folio, (key, bits.used(true)), flush).unwrap();
         drop((parent, reading));
         old.free(vm.memory(), &vm.rcu, region);
         vm.counters.count_each([Counter::TableFree, Counter::NrAnonTransparentHugepages]);

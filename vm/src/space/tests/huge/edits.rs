@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::PinnedFrame;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, Error};
 use crate::table::FastPinRefusal;
 use crate::units::{Order, Pfn, Rights};
@@ -76,7 +76,7 @@ fn protecting_a_part_splits_and_the_whole_does_not() {
 }
 
 #[test]
-fn discarding_a_part_splits_and_the_whole_gives_the_block_back() {
+fn discarding_a_part_splits_and_the_whole_gives_the_folio_back() {
     with_space(|vm, space| {
         filled(&space);
         let before = vm.memory().stats().allocated();
@@ -299,7 +299,7 @@ fn advice_for_a_part_says_nothing_of_a_huge_page_that_came_later() {
     });
 }
 
-/// A handler reads the frame of the page, inside of the block.
+/// A handler reads the frame of the page, inside of the folio.
 #[test]
 fn a_handler_reads_a_word_of_each_page_of_a_huge_page() {
     with_space(|vm, space| {

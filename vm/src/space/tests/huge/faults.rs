@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::space::{Advice, FaultError, Path, Sharing};
-use crate::vma::{FlagAdvice, HugeRefusal, VmaFlags};
+use crate::vma::{FlagAdvice, ThpDisable, VmaFlags};
 
 #[test]
 fn a_write_fault_makes_a_huge_page_of_zeros_present() {
@@ -58,7 +58,7 @@ fn where_a_table_is_there_are_base_pages() {
 fn the_policy_the_advice_and_the_refusal_decide() {
     let advised =
         |advice| move |space: &TestSpace<'_>| space.advise(at(0), HUGE * PAGE, Advice::Flag(advice)).unwrap();
-    let refused = |refusal| move |space: &TestSpace<'_>| space.refuse_huge_pages(refusal);
+    let refused = |thp_disable| move |space: &TestSpace<'_>| space.set_thp_disable(thp_disable);
     type Case<'a> = (HugePolicy, &'a dyn Fn(&TestSpace<'_>), bool);
     let cases: [Case<'_>; 10] = [
         (HugePolicy::Never, &|_| (), false),
@@ -68,13 +68,13 @@ fn the_policy_the_advice_and_the_refusal_decide() {
         (HugePolicy::Madvise, &advised(FlagAdvice::NoHugePage), false),
         (HugePolicy::Always, &|_| (), true),
         (HugePolicy::Always, &advised(FlagAdvice::NoHugePage), false),
-        (HugePolicy::Always, &refused(HugeRefusal::All), false),
-        (HugePolicy::Always, &refused(HugeRefusal::ExceptAdvised), false),
+        (HugePolicy::Always, &refused(ThpDisable::Completely), false),
+        (HugePolicy::Always, &refused(ThpDisable::ExceptAdvised), false),
         (
             HugePolicy::Always,
             &|space| {
                 advised(FlagAdvice::HugePage)(space);
-                space.refuse_huge_pages(HugeRefusal::ExceptAdvised);
+                space.set_thp_disable(ThpDisable::ExceptAdvised);
             },
             true,
         ),
@@ -86,7 +86,7 @@ fn the_policy_the_advice_and_the_refusal_decide() {
             store(&space, 9, 1);
             assert_eq!(is_huge(&space, 9), expected, "case {nth}");
             let child = space.fork().unwrap();
-            assert_eq!(child.huge_refusal(), space.huge_refusal());
+            assert_eq!(child.thp_disable(), space.thp_disable());
         });
     }
 }

@@ -8,10 +8,10 @@ use std::vec::Vec;
 #[test]
 fn in_fragmented_memory_everything_works_by_base_pages() {
     with_space(|vm, space| {
-        // One frame of every block of 2 MiB is in use.
+        // One frame of every folio of 2 MiB is in use.
         let frames: Vec<_> = core::iter::from_fn(|| vm.memory().alloc_frame(AllocRequest::DIRTY)).collect();
-        let mut blocks = std::collections::BTreeSet::new();
-        let kept: Vec<_> = frames.into_iter().filter(|frame| blocks.insert(frame.pfn().0 / HUGE)).collect();
+        let mut folios = std::collections::BTreeSet::new();
+        let kept: Vec<_> = frames.into_iter().filter(|frame| folios.insert(frame.pfn().0 / HUGE)).collect();
         vm.trim();
         assert!(vm.memory().alloc(Order::HUGE, AllocRequest::DIRTY).is_none());
         map(&space, 0, 3 * HUGE);
@@ -32,7 +32,7 @@ fn in_fragmented_memory_everything_works_by_base_pages() {
 }
 
 #[test]
-fn a_block_that_no_fault_has_used_is_free_again_as_zeroed() {
+fn a_folio_that_no_fault_has_used_is_free_again_as_zeroed() {
     with_space(|vm, _| {
         let folio = vm.memory().alloc_zeroed_folio(crate::frame::FramePlacement::Local, Order::HUGE).unwrap();
         let first = folio.pfn();

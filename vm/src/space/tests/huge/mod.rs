@@ -24,7 +24,7 @@ use crate::machine::{Entry, Leaf};
 use crate::space::{AddressSpace, Counter, Fault, MapRequest, Place, Vm, VmOptions};
 use crate::table::walk;
 use crate::units::{Access, Level, PageSize, Rights, VirtAddr, Vpn, VpnRange};
-use crate::vma::{HugePolicy, HugeSizes, ZeroPagePolicy};
+use crate::vma::{HugePolicy, MthpPolicies, ZeroPagePolicy};
 
 type TestSpace<'v> = AddressSpace<'v, TestMachine>;
 type TestVm<'m> = Vm<'m, TestMachine>;
@@ -45,13 +45,13 @@ fn with_policies(
     (policy, zero): (HugePolicy, ZeroPagePolicy),
     test: impl FnOnce(&TestVm<'_>, TestSpace<'_>),
 ) {
-    with_sizes_and_policies(frames, (policy, zero, HugeSizes::NEVER), test);
+    with_sizes_and_policies(frames, (policy, zero, MthpPolicies::NEVER), test);
 }
 
-/// As [`with_frames`], with blocks of sizes between.
+/// As [`with_frames`], with mTHP folios.
 fn with_sizes(
     frames: u64,
-    (policy, sizes): (HugePolicy, HugeSizes),
+    (policy, sizes): (HugePolicy, MthpPolicies),
     test: impl FnOnce(&TestVm<'_>, TestSpace<'_>),
 ) {
     with_sizes_and_policies(frames, (policy, ZeroPagePolicy::Small, sizes), test);
@@ -59,12 +59,11 @@ fn with_sizes(
 
 fn with_sizes_and_policies(
     frames: u64,
-    (policy, zero, sizes): (HugePolicy, ZeroPagePolicy, HugeSizes),
+    (policy, zero, sizes): (HugePolicy, ZeroPagePolicy, MthpPolicies),
     test: impl FnOnce(&TestVm<'_>, TestSpace<'_>),
 ) {
     let machine = TestMachine::with_cpus(frames, 2);
-    let options =
-        VmOptions { huge_pages: policy, zero_page: zero, huge_sizes: sizes, ..VmOptions::default() };
+    let options = VmOptions { huge_pages: policy, zero_page: zero, mthp: sizes, ..VmOptions::default() };
     let vm = Vm::start(boot_map(&machine).claim(&machine).unwrap(), options).unwrap();
     let allocated = || {
         vm.trim();
@@ -73,7 +72,11 @@ fn with_sizes_and_policies(
     let before = allocated();
     test(&vm, space_of(&vm));
     // The table of zeros stays.
-    assert_eq!(allocated(), before + vm.memory().zero_table_frames(), "frames allocated before and after");
+    assert_eq!(
+        allocated(),
+        before + vm.memory().zero_pages().table_frames(),
+        "frames allocated before and after"
+    );
     assert_eq!(vm.totals().get(Counter::NrAnonTransparentHugepages), 0);
 }
 

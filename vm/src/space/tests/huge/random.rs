@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::machine::testing::played;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::tests::world::{check_copies, copy_translations};
 use crate::space::{Advice, Error};
 use crate::vma::{FlagAdvice, VmaFlags};
@@ -24,7 +24,7 @@ impl Random {
 type Model = BTreeMap<u64, (u8, bool)>;
 
 /// A page that was stored to holds that; others are absent or zero. A huge leaf allows what all of its pages
-/// may, and no stores to a block that is not exclusive.
+/// may, and no stores to a folio that is not exclusive.
 fn compare(space: &TestSpace<'_>, model: &Model, what: &str) {
     for page in 0..ARENA {
         let (held, modelled) = (peek(space, page), model.get(&page).copied());

@@ -21,7 +21,7 @@ fn found(vm: &TestVm<'_>, spaces: &[&TestSpace<'_>], pfn: Pfn) -> Vec<(usize, Vp
 }
 
 #[test]
-fn a_block_leads_to_its_huge_page_and_after_a_split_each_frame_to_its_own() {
+fn a_folio_leads_to_its_huge_page_and_after_a_split_each_frame_to_its_own() {
     with_space(|vm, space| {
         map(&space, 0, HUGE);
         store(&space, 7, 1);
@@ -37,7 +37,7 @@ fn a_block_leads_to_its_huge_page_and_after_a_split_each_frame_to_its_own() {
 }
 
 #[test]
-fn a_block_that_a_fork_shares_leads_to_both_spaces_and_so_do_its_frames_after_a_split() {
+fn a_folio_that_a_fork_shares_leads_to_both_spaces_and_so_do_its_frames_after_a_split() {
     with_space(|vm, space| {
         map(&space, 0, HUGE);
         store(&space, 0, 1);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::{AllocRequest, Kind};
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, Error, FaultError};
 use crate::units::{Order, Pfn};
 use crate::vma::{FlagAdvice, VmaFlags};
@@ -67,7 +67,7 @@ fn a_fork_shares_huge_pages_whole_and_a_store_splits_for_its_own_space() {
         // No other space has this frame any more, and all others.
         store(&space, 5, 98);
         assert_eq!((copied(), counted(vm, THP)), ([1, 1], [2, 0, 2, 2]));
-        assert_eq!(vm.totals().get(Counter::ThpSplitPage), 1, "the block was split before");
+        assert_eq!(vm.totals().get(Counter::ThpSplitPage), 1, "the folio was split before");
         store(&space, 6, 97);
         assert_eq!(copied(), [2, 1]);
         assert_holds(&space, &[(5, Some(98)), (6, Some(97))]);
@@ -127,7 +127,7 @@ fn calls_on_a_part_leave_the_other_space_as_it_is() {
                 assert!(is_huge(acts, HUGE), "{name}");
                 assert_holds(acts, if is_gone { &[(3, None)] } else { &[] });
                 assert_holds(looks, &[]);
-                // The whole leaf of a split block ends: what the other has stays.
+                // The whole leaf of a split folio ends: what the other has stays.
                 looks.unmap(at(0), HUGE * PAGE).unwrap();
                 assert_holds(acts, if is_gone { &[(3, None)] } else { &[] });
                 let first = head(acts, 0);
@@ -141,7 +141,7 @@ fn calls_on_a_part_leave_the_other_space_as_it_is() {
 }
 
 #[test]
-fn a_leaf_of_a_split_block_is_shared_again_and_ends_frame_by_frame() {
+fn a_leaf_of_a_split_folio_is_shared_again_and_ends_frame_by_frame() {
     with_space(|vm, space| {
         filled(&space);
         let first = head(&space, 0);
@@ -158,7 +158,7 @@ fn a_leaf_of_a_split_block_is_shared_again_and_ends_frame_by_frame() {
         store(&second, 9, 77);
         assert_eq!([counts(0), counts(9), counts(HUGE - 1)], [2, 1, 2]);
         drop(second);
-        // Alone: the records are taken back, and the block is written in place.
+        // Alone: the records are taken back, and the folio is written in place.
         let copied = || vm.totals().get(Counter::CowCopied);
         store(&space, 4, 44);
         assert!(is_huge(&space, 4));
@@ -186,7 +186,7 @@ fn whole_shared_leaves_are_protected_and_discarded_whole() {
         let running = child.activate(None);
         child.protect(at(0), 2 * HUGE * PAGE, VmaFlags::READ).unwrap();
         child.protect(at(0), 2 * HUGE * PAGE, RW).unwrap();
-        assert!(!leaf(&child, 0).unwrap().0.rights.contains(Rights::WRITE), "the block is shared");
+        assert!(!leaf(&child, 0).unwrap().0.rights.contains(Rights::WRITE), "the folio is shared");
         child.advise(at(0), 2 * HUGE * PAGE, Advice::Free).unwrap();
         assert_eq!(counted(vm, THP), [2, 0, 0, 4]);
         // More leaves than a gather has places for.
@@ -270,7 +270,7 @@ fn a_store_to_a_shared_huge_page_gives_up_by_name_and_copies_next() {
         assert!(!is_huge(&child, 3));
         assert_eq!(child.faults().attempt(store, &Speculated, &mut prepared), Ok(()));
         let second = Fault { addr: at(HUGE), access: Access::Write };
-        let guard = child.faults().share_page(second.addr.vpn(), false);
+        let guard = child.faults().read_lock_page(second.addr.vpn(), false);
         let locked = Locked::new(&guard);
         assert_eq!(child.faults().attempt(second, &locked, &mut prepared), Err(Fallback::HugeShared));
         assert_eq!(child.faults().attempt(second, &locked, &mut prepared), Ok(()));

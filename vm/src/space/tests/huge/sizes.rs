@@ -1,20 +1,20 @@
-//! Sizes between a base page and a huge page: which faults install a block, and that its pages are base pages
+//! mTHP sizes: which faults install a folio, and that its pages are base pages
 //! from then on.
 
 use super::*;
 use crate::space::fault::{Prepared, Speculated};
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, Fallback, Path, Sharing};
 use crate::units::{Order, Pfn};
-use crate::vma::{FlagAdvice, HugeRefusal, SizePolicy, VmaFlags};
+use crate::vma::{FlagAdvice, MthpPolicy, ThpDisable, VmaFlags};
 
 /// The only size that is used.
-fn only(order: u8) -> HugeSizes {
-    HugeSizes::NEVER.with(Order(order), SizePolicy::Always)
+fn only(order: u8) -> MthpPolicies {
+    MthpPolicies::NEVER.with(Order(order), MthpPolicy::Always)
 }
 
-/// Blocks installed and not got, of an order.
-fn blocks(vm: &TestVm<'_>, order: u8) -> (u64, u64) {
+/// Folios installed and not got, of an order.
+fn folios(vm: &TestVm<'_>, order: u8) -> (u64, u64) {
     let counters = (Counter::anon_fault_alloc(Order(order)), Counter::anon_fault_fallback(Order(order)));
     (vm.totals().get(counters.0.unwrap()), vm.totals().get(counters.1.unwrap()))
 }
@@ -29,8 +29,8 @@ fn frame(space: &TestSpace<'_>, page: u64) -> Pfn {
 }
 
 #[test]
-fn a_write_fault_installs_a_block_of_each_size_as_exclusive_base_pages() {
-    for (order, path) in HugeSizes::orders().flat_map(|o| Path::ALL.map(|path| (o, path))) {
+fn a_write_fault_installs_a_folio_of_each_size_as_exclusive_base_pages() {
+    for (order, path) in MthpPolicies::orders().flat_map(|o| Path::ALL.map(|path| (o, path))) {
         with_only(order.0, |vm, space| {
             let space = AddressSpace::new(vm, *space.layout(), path).unwrap();
             map(&space, 0, HUGE);
@@ -49,18 +49,18 @@ fn a_write_fault_installs_a_block_of_each_size_as_exclusive_base_pages() {
                 assert!(state.is_exclusive() && state.order() == Order::BASE);
                 assert_eq!((state.refcount(), meta.mapcount(), meta.pincount()), (1, 1, 0));
             }
-            assert_eq!((resident(&space, HUGE), blocks(vm, order.0)), (frames, (1, 0)));
-            // No other fault is needed in it, and the next one installs the next block.
+            assert_eq!((resident(&space, HUGE), folios(vm, order.0)), (frames, (1, 0)));
+            // No other fault is needed in it, and the next one installs the next folio.
             fault(&space, start, Access::Write);
-            assert_eq!(blocks(vm, order.0), (1, 0));
+            assert_eq!(folios(vm, order.0), (1, 0));
             fault(&space, (start + frames) % HUGE, Access::Write);
-            assert_eq!((resident(&space, HUGE), blocks(vm, order.0)), (2 * frames, (2, 0)));
+            assert_eq!((resident(&space, HUGE), folios(vm, order.0)), (2 * frames, (2, 0)));
         });
     }
 }
 
 #[test]
-fn a_block_shows_zeros_whatever_its_frames_held() {
+fn a_folio_shows_zeros_whatever_its_frames_held() {
     with_only(4, |vm, space| {
         map(&space, 0, 4 * HUGE);
         (0..4 * HUGE).for_each(|page| store(&space, page, 0xaa));
@@ -69,27 +69,27 @@ fn a_block_shows_zeros_whatever_its_frames_held() {
         map(&space, 0, 4 * HUGE);
         (0..4 * HUGE).step_by(16).for_each(|page| fault(&space, page, Access::Write));
         assert!((0..4 * HUGE).all(|page| peek(&space, page) == Some(0)));
-        assert_eq!(blocks(vm, 4).0, 2 * 4 * HUGE / 16);
+        assert_eq!(folios(vm, 4).0, 2 * 4 * HUGE / 16);
     });
 }
 
 #[test]
-fn the_largest_block_that_fits_the_mapping_and_the_absent_entries_is_installed() {
-    let sizes = HugeSizes::all(SizePolicy::Always);
+fn the_largest_folio_that_fits_the_mapping_and_the_absent_entries_is_installed() {
+    let sizes = MthpPolicies::all(MthpPolicy::Always);
     with_sizes(8 * HUGE, (HugePolicy::Never, sizes), |vm, space| {
         map(&space, 12, 100);
         store(&space, 13, 1);
-        assert_eq!((resident(&space, HUGE), blocks(vm, 2)), (4, (1, 0)), "the mapping begins at 12");
+        assert_eq!((resident(&space, HUGE), folios(vm, 2)), (4, (1, 0)), "the mapping begins at 12");
         store(&space, 40, 1);
-        assert_eq!((resident(&space, HUGE), blocks(vm, 5)), (36, (1, 0)));
+        assert_eq!((resident(&space, HUGE), folios(vm, 5)), (36, (1, 0)));
         fault(&space, 70, Access::Read);
         store(&space, 80, 1);
-        assert_eq!(blocks(vm, 4), (1, 0), "a zero page is in 64 to 95, and the mapping ends at 112");
+        assert_eq!(folios(vm, 4), (1, 0), "a zero page is in 64 to 95, and the mapping ends at 112");
         store(&space, 65, 1);
-        assert_eq!(blocks(vm, 2), (2, 0), "64 to 67");
+        assert_eq!(folios(vm, 2), (2, 0), "64 to 67");
         store(&space, 69, 1);
         store(&space, 70, 2);
-        assert_eq!((resident(&space, HUGE), blocks(vm, 2)), (36 + 16 + 1 + 4 + 1, (2, 0)), "base pages");
+        assert_eq!((resident(&space, HUGE), folios(vm, 2)), (36 + 16 + 1 + 4 + 1, (2, 0)), "base pages");
         assert_eq!((peek(&space, 70), peek(&space, 71)), (Some(2), None));
     });
 }
@@ -99,62 +99,62 @@ fn a_load_maps_the_zero_page_alone_and_shared_memory_has_base_pages() {
     with_only(4, |vm, space| {
         map(&space, 0, 64);
         fault(&space, 3, Access::Read);
-        assert_eq!((resident(&space, 64), blocks(vm, 4)), (1, (0, 0)));
+        assert_eq!((resident(&space, 64), folios(vm, 4)), (1, (0, 0)));
         let place = Place::Fixed(at(64));
         let request = MapRequest { place, sharing: Sharing::Shared, ..MapRequest::anonymous(64 * PAGE) };
         space.map(&request).unwrap();
         store(&space, 64, 1);
-        assert_eq!((resident(&space, 128), blocks(vm, 4)), (2, (0, 0)));
+        assert_eq!((resident(&space, 128), folios(vm, 4)), (2, (0, 0)));
     });
 }
 
 #[test]
 fn each_sizes_policy_the_advice_and_the_refusal_decide() {
     use HugePolicy::{Always as HugeAlways, Madvise as HugeMadvise, Never as HugeNever};
-    use SizePolicy::*;
-    let none = (None, HugeRefusal::None);
-    let advised = (Some(FlagAdvice::HugePage), HugeRefusal::None);
+    use MthpPolicy::*;
+    let none = (None, ThpDisable::None);
+    let advised = (Some(FlagAdvice::HugePage), ThpDisable::None);
     let cases = [
         (Never, HugeMadvise, advised, false),
         (Madvise, HugeNever, none, false),
         (Madvise, HugeNever, advised, true),
-        (Madvise, HugeNever, (Some(FlagAdvice::NoHugePage), HugeRefusal::None), false),
+        (Madvise, HugeNever, (Some(FlagAdvice::NoHugePage), ThpDisable::None), false),
         (Always, HugeNever, none, true),
-        (Always, HugeNever, (Some(FlagAdvice::NoHugePage), HugeRefusal::None), false),
-        (Always, HugeNever, (None, HugeRefusal::All), false),
-        (Always, HugeNever, (Some(FlagAdvice::HugePage), HugeRefusal::All), false),
-        (Always, HugeNever, (None, HugeRefusal::ExceptAdvised), false),
-        (Always, HugeNever, (Some(FlagAdvice::HugePage), HugeRefusal::ExceptAdvised), true),
+        (Always, HugeNever, (Some(FlagAdvice::NoHugePage), ThpDisable::None), false),
+        (Always, HugeNever, (None, ThpDisable::Completely), false),
+        (Always, HugeNever, (Some(FlagAdvice::HugePage), ThpDisable::Completely), false),
+        (Always, HugeNever, (None, ThpDisable::ExceptAdvised), false),
+        (Always, HugeNever, (Some(FlagAdvice::HugePage), ThpDisable::ExceptAdvised), true),
         (Inherit, HugeNever, advised, false),
         (Inherit, HugeMadvise, none, false),
         (Inherit, HugeMadvise, advised, true),
         (Inherit, HugeAlways, none, true),
     ];
-    for (nth, (policy, huge, (advice, refusal), expected)) in cases.into_iter().enumerate() {
-        let sizes = HugeSizes::NEVER.with(Order(3), policy);
+    for (nth, (policy, huge, (advice, thp_disable), expected)) in cases.into_iter().enumerate() {
+        let sizes = MthpPolicies::NEVER.with(Order(3), policy);
         with_sizes(8 * HUGE, (huge, sizes), |vm, space| {
             // No room for a huge page.
             map(&space, 0, HUGE - 8);
             if let Some(advice) = advice {
                 space.advise(at(0), 64 * PAGE, Advice::Flag(advice)).unwrap();
             }
-            space.refuse_huge_pages(refusal);
+            space.set_thp_disable(thp_disable);
             store(&space, 9, 1);
             let due = if expected { (8, (1, 0)) } else { (1, (0, 0)) };
-            assert_eq!((resident(&space, HUGE), blocks(vm, 3)), due, "case {nth}");
+            assert_eq!((resident(&space, HUGE), folios(vm, 3)), due, "case {nth}");
         });
     }
 }
 
 #[test]
 fn a_huge_page_is_tried_first_and_a_size_where_it_does_not_fit() {
-    let sizes = HugeSizes::all(SizePolicy::Inherit);
+    let sizes = MthpPolicies::all(MthpPolicy::Inherit);
     with_sizes(8 * HUGE, (HugePolicy::Always, sizes), |vm, space| {
         map(&space, 0, 2 * HUGE - 1);
         store(&space, 3, 1);
         assert!(is_huge(&space, 3));
         store(&space, HUGE, 1);
-        assert_eq!((resident(&space, 2 * HUGE), blocks(vm, 8)), (HUGE + 256, (1, 0)));
+        assert_eq!((resident(&space, 2 * HUGE), folios(vm, 8)), (HUGE + 256, (1, 0)));
         space.unmap(at(3), PAGE).unwrap();
         map(&space, 3, 1);
         store(&space, 3, 1);
@@ -163,12 +163,12 @@ fn a_huge_page_is_tried_first_and_a_size_where_it_does_not_fit() {
 }
 
 #[test]
-fn pages_of_a_block_are_base_pages_for_every_call() {
+fn pages_of_a_folio_are_base_pages_for_every_call() {
     with_only(4, |vm, space| {
         map(&space, 0, 64);
         (0..64).step_by(16).for_each(|page| store(&space, page, 1));
         (0..64).for_each(|page| store(&space, page, page as u8));
-        assert_eq!(blocks(vm, 4), (4, 0));
+        assert_eq!(folios(vm, 4), (4, 0));
         space.unmap(at(5), 3 * PAGE).unwrap();
         space.protect(at(20), 2 * PAGE, VmaFlags::READ).unwrap();
         space.advise(at(40), PAGE, Advice::DontNeed).unwrap();
@@ -184,7 +184,7 @@ fn pages_of_a_block_are_base_pages_for_every_call() {
         assert_eq!(frame(&child, 32), frame(&space, 32));
         // The hole that a discard has left is one page: no block fits.
         store(&space, 40, 7);
-        assert_eq!((resident(&space, 64), blocks(vm, 4)), (61, (4, 0)));
+        assert_eq!((resident(&space, 64), folios(vm, 4)), (61, (4, 0)));
         drop(child);
         let limit = Limit::new(10);
         let pins = space.pin_pages(at(48), Access::Write, &limit, slots(4)).unwrap();
@@ -195,8 +195,8 @@ fn pages_of_a_block_are_base_pages_for_every_call() {
 }
 
 #[test]
-fn blocks_collapse_into_a_huge_page() {
-    let sizes = HugeSizes::NEVER.with(Order(6), SizePolicy::Always);
+fn folios_collapse_into_a_huge_page() {
+    let sizes = MthpPolicies::NEVER.with(Order(6), MthpPolicy::Always);
     with_sizes(8 * HUGE, (HugePolicy::Madvise, sizes), |_, space| {
         map(&space, 0, HUGE);
         (0..HUGE).for_each(|page| store(&space, page, page as u8));
@@ -207,28 +207,28 @@ fn blocks_collapse_into_a_huge_page() {
 }
 
 #[test]
-fn populating_makes_blocks() {
+fn populating_makes_folios() {
     with_only(5, |vm, space| {
         map(&space, 0, HUGE);
         space.advise(at(16), 96 * PAGE, Advice::PopulateWrite).unwrap();
-        assert_eq!((blocks(vm, 5), resident(&space, HUGE)), ((4, 0), 128));
+        assert_eq!((folios(vm, 5), resident(&space, HUGE)), ((4, 0), 128));
     });
 }
 
 #[test]
-fn each_frame_of_a_block_leads_to_its_own_page() {
+fn each_frame_of_a_folio_leads_to_its_own_page() {
     with_only(3, |vm, space| {
         map(&space, 0, 16);
         store(&space, 9, 1);
         for page in 8..16 {
-            let birth = vm.memory().meta(frame(&space, page)).unwrap().birth().unwrap();
-            assert_eq!(birth.page, Vpn(BASE + page));
+            let key = vm.memory().meta(frame(&space, page)).unwrap().anon_key().unwrap();
+            assert_eq!(key.page, Vpn(BASE + page));
         }
     });
 }
 
 #[test]
-fn a_fault_for_a_block_waits_for_a_fork_that_has_passed_its_first_page() {
+fn a_fault_for_a_folio_waits_for_a_fork_that_has_passed_its_first_page() {
     with_only(4, |vm, space| {
         map(&space, 0, 64);
         let under_way = space.entries.fork.begin();
@@ -242,7 +242,7 @@ fn a_fault_for_a_block_waits_for_a_fork_that_has_passed_its_first_page() {
         assert_eq!(
             space.faults().attempt(write(40), &Speculated, &mut prepared),
             Ok(()),
-            "the next block is ahead"
+            "the next folio is ahead"
         );
         drop(under_way);
         assert_eq!(
@@ -252,7 +252,7 @@ fn a_fault_for_a_block_waits_for_a_fork_that_has_passed_its_first_page() {
         );
         space.entries.bring(&mut prepared);
         assert_eq!(
-            (space.faults().attempt(write(30), &Speculated, &mut prepared), blocks(vm, 4)),
+            (space.faults().attempt(write(30), &Speculated, &mut prepared), folios(vm, 4)),
             (Ok(()), (2, 0))
         );
     });

@@ -8,7 +8,7 @@ use crate::space::{Advice, Collapsed, Layout, Path};
 use crate::table::format::Sv48;
 use crate::table::{LeafBits, NoteUse, Resident};
 use crate::units::{NodeId, Order};
-use crate::vma::{CollapseLimits, Requester, SizePolicy, VmaFlags};
+use crate::vma::{CollapseLimits, MthpPolicy, Requester, VmaFlags};
 use std::vec::Vec;
 
 type Edit<'t> = &'t dyn Fn(&TestSpace<'_>);
@@ -31,7 +31,7 @@ fn all_spaces_and_slots_show_one_table_and_no_block_is_used() {
     for path in Path::ALL {
         with_table(|vm, space| {
             let other = AddressSpace::new(vm, *space.layout(), path).unwrap();
-            // A block of 2 MiB cannot be had.
+            // A folio of 2 MiB cannot be had.
             let taken: Vec<_> =
                 core::iter::from_fn(|| vm.memory().alloc(Order::HUGE, AllocRequest::DIRTY)).collect();
             let before = vm.memory().stats().allocated();
@@ -42,11 +42,11 @@ fn all_spaces_and_slots_show_one_table_and_no_block_is_used() {
             }
             let table = leaf(&space, 0).unwrap().0.pfn;
             assert_eq!(leaf(&other, 7 * HUGE).unwrap().0.pfn, table);
-            assert!(vm.memory().is_zero_table(table) && vm.memory().zero_table_frames() == 1);
+            assert!(vm.memory().zero_pages().is_table(table) && vm.memory().zero_pages().table_frames() == 1);
             // The table, and three above it in each space, less the roots.
             let used = vm.memory().stats().allocated() - before;
             assert!(used <= 1 + 2 * 3 + 8, "{used} frames for 32 MiB");
-            assert_eq!(vm.memory().huge_zero_frames(), 0);
+            assert_eq!(vm.memory().zero_pages().huge_frames(), 0);
             let counts = Resident { huge_zero_pages: 8, ..Resident::default() };
             assert_eq!((space.inspect().resident(), counts.pages()), (counts, 0));
             let mut visited = 0;
@@ -192,7 +192,7 @@ fn its_leaf_never_becomes_writable_and_stays_one_when_its_rights_change() {
         let mut table = found.table.lock().unwrap();
         for rights in [Rights::all(), Rights::empty(), Rights::READ | Rights::USER] {
             let change = |leaf| Some(LeafBits { rights, ..LeafBits::of(leaf) });
-            assert!(table.adjust_as_given(found.slot, change).is_some_and(|(leaf, _)| leaf.by_table()));
+            assert!(table.adjust_unbounded(found.slot, change).is_some_and(|(leaf, _)| leaf.by_table()));
             let Entry::Leaf(leaf) = table.entry(found.slot) else { panic!() };
             assert_eq!((leaf.by_table(), leaf.rights), (true, rights - Rights::WRITE));
         }
@@ -219,16 +219,16 @@ fn a_collapse_leaves_it_and_joins_what_a_split_has_left() {
         assert!(
             is_huge(&space, 0) && (0..HUGE).all(|page| peek(&space, page) == Some(7 * u8::from(page == 5)))
         );
-        assert_eq!(vm.memory().zero_table_frames(), 1);
+        assert_eq!(vm.memory().zero_pages().table_frames(), 1);
     });
 }
 
 /// A store with no block of 2 MiB: the table of zeros becomes one of the space's own, whose slots are not
-/// absent, so no block of a size between comes there.
+/// absent, so no mTHP folio comes there.
 #[test]
 fn sizes_between_come_to_absent_slots_and_not_to_those_of_zeros() {
-    let sizes = HugeSizes::NEVER.with(Order(4), SizePolicy::Always);
-    let blocks = |vm: &TestVm<'_>| vm.totals().get(Counter::anon_fault_alloc(Order(4)).unwrap());
+    let sizes = MthpPolicies::NEVER.with(Order(4), MthpPolicy::Always);
+    let folios = |vm: &TestVm<'_>| vm.totals().get(Counter::anon_fault_alloc(Order(4)).unwrap());
     with_sizes_and_policies(10 * HUGE, (HugePolicy::Always, ZeroPagePolicy::Virtual, sizes), |vm, space| {
         map(&space, 0, HUGE);
         load(&space, 3);
@@ -236,7 +236,7 @@ fn sizes_between_come_to_absent_slots_and_not_to_those_of_zeros() {
         let taken: Vec<_> =
             core::iter::from_fn(|| vm.memory().alloc(Order::HUGE, AllocRequest::DIRTY)).collect();
         store(&space, 5, 7);
-        assert_eq!((blocks(vm), peek(&space, 5), peek(&space, 6)), (0, Some(7), Some(0)));
+        assert_eq!((folios(vm), peek(&space, 5), peek(&space, 6)), (0, Some(7), Some(0)));
         assert!(!is_huge(&space, 6) && leaf(&space, 6).is_some_and(|(leaf, _)| !leaf.owned()));
         drop(taken);
     });
@@ -262,7 +262,7 @@ fn a_format_that_cannot_show_it_has_small_zero_pages() {
         assert_eq!((found.table.level(), leaf.pfn), (Level::Pte, vm.memory().zero_frame()));
         assert!(!leaf.by_table() && !leaf.owned());
     }
-    assert_eq!((vm.memory().zero_table_frames(), vm.memory().huge_zero_frames()), (0, 0));
+    assert_eq!((vm.memory().zero_pages().table_frames(), vm.memory().zero_pages().huge_frames()), (0, 0));
     let totals = vm.totals();
     assert_eq!([Counter::ThpZeroPageAlloc, Counter::ThpZeroPageAllocFailed].map(|nr| totals.get(nr)), [0; 2]);
 }

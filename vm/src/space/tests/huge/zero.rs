@@ -55,7 +55,10 @@ fn loads_of_untouched_memory_map_one_page_and_no_table_below() {
             assert!(outcomes.iter().all(|outcome| *outcome == path.outcome()), "{outcomes:?}");
             assert!((0..8).all(|nth| is_zero(&space, nth * HUGE + 99)));
             let (first, _) = leaf(&space, 0).unwrap();
-            assert!(vm.memory().is_huge_zero(first.pfn) && first.rights == Rights::READ | Rights::USER);
+            assert!(
+                vm.memory().zero_pages().is_huge_zero(first.pfn)
+                    && first.rights == Rights::READ | Rights::USER
+            );
             assert_eq!((leaf(&space, 7 * HUGE).unwrap().0.pfn, counted(vm, ZERO)), (first.pfn, [1, 0, 0, 0]));
             assert!(vm.memory().stats().allocated() - before <= 512 + 3);
             let mut visited = 0;
@@ -78,9 +81,17 @@ fn it_is_one_for_all_spaces_goes_with_the_last_and_comes_back() {
         assert_eq!(counted(vm, ZERO), [1, 0, 0, 0]);
         drop(other);
         vm.trim();
-        assert_eq!((vm.memory().huge_zero_frames(), peek(&space, 3)), (512, Some(0)), "a space uses it");
+        assert_eq!(
+            (vm.memory().zero_pages().huge_frames(), peek(&space, 3)),
+            (512, Some(0)),
+            "a space uses it"
+        );
         drop(space);
-        assert_eq!(vm.memory().huge_zero_frames(), 0, "it was asked for, and went with the last space");
+        assert_eq!(
+            vm.memory().zero_pages().huge_frames(),
+            0,
+            "it was asked for, and went with the last space"
+        );
         let space = space_of(vm);
         map(&space, 0, HUGE);
         load(&space, 3);
@@ -146,7 +157,7 @@ fn without_a_block_a_store_leaves_small_zero_pages_around_it() {
     with_zero(|vm, space| {
         map(&space, 0, HUGE);
         load(&space, 3);
-        // All other blocks of 2 MiB are in use.
+        // All other folios of 2 MiB are in use.
         let taken: Vec<_> = core::iter::from_fn(|| {
             vm.memory().alloc(crate::units::Order::HUGE, crate::frame::AllocRequest::DIRTY)
         })
@@ -272,7 +283,7 @@ fn a_child_maps_it_too_and_keeps_it_when_its_parent_ends() {
         assert_eq!((peek(&child, 3), peek(&child, HUGE), peek(&space, 3)), (Some(0), Some(5), Some(6)));
         drop(space);
         vm.trim();
-        assert_eq!((vm.memory().huge_zero_frames(), peek(&child, 2 * HUGE)), (512, Some(0)));
+        assert_eq!((vm.memory().zero_pages().huge_frames(), peek(&child, 2 * HUGE)), (512, Some(0)));
         store(&child, 2 * HUGE, 8);
         assert_eq!((peek(&child, 2 * HUGE), peek(&child, 2 * HUGE + 1)), (Some(8), Some(0)));
     });
@@ -297,7 +308,7 @@ fn a_pinned_page_is_memory_of_its_own() {
         map(&space, 0, HUGE);
         load(&space, 3);
         let pin = space.pins().pin_page(Vpn(BASE + 5), PinUse::Access(Access::Read)).unwrap();
-        assert!(pin.pfn() != vm.memory().zero_frame() && !vm.memory().is_zero_page(pin.pfn()));
+        assert!(pin.pfn() != vm.memory().zero_frame() && !vm.memory().zero_pages().is_zero_page(pin.pfn()));
         assert!(is_small_zero(&space, 4) && leaf(&space, 5).unwrap().0.owned());
         drop(pin);
         let mut bytes = [1; 16];
@@ -357,7 +368,7 @@ fn a_store_brings_no_huge_page_where_those_were_refused_meanwhile() {
     with_zero(|vm, space| {
         map(&space, 0, HUGE);
         load(&space, 3);
-        space.refuse_huge_pages(crate::vma::HugeRefusal::All);
+        space.set_thp_disable(crate::vma::ThpDisable::Completely);
         store(&space, 5, 7);
         assert!(is_small_zero(&space, 3) && !is_huge(&space, 5));
         assert_eq!((peek(&space, 5), counted(vm, ZERO)), (Some(7), [1, 0, 1, 0]));

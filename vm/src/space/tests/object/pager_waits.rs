@@ -112,7 +112,7 @@ fn nothing_is_locked_while_a_fault_asks_and_waits() {
                 return PageAnswer::Ready;
             };
             space.unmap(at(PRIVATE + 3), PAGE).unwrap();
-            space.vm().settle();
+            space.vm().synchronize();
             space.vm().page_ready(KEY, page);
             PageAnswer::NotReady
         }

@@ -1,4 +1,4 @@
-//! A leaf of the reserved pool that is taken away or replaced is told whole.
+//! A leaf of the hugetlb pool that is taken away or replaced is told whole.
 
 use super::*;
 use crate::space::Advice;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::machine::testing::TestFormat;
-use crate::space::tests::pin::{Limit, pfns, slots};
+use crate::space::tests::world::pins::{Limit, pfns, slots};
 use crate::space::{Advice, Layout, Path};
 
 /// Runs the test with a space of each path, which has mapped the first pages.
@@ -76,7 +76,7 @@ fn a_child_without_a_page_for_its_copy_gets_a_bus_error_and_keeps_what_it_has() 
         map(&space, 1, 1);
         let child = space.fork().unwrap();
         assert_eq!(counts(vm, &[&space, &child], 2), (1, 1));
-        assert_eq!(fault(&child, 0, Access::Write), Err(FaultError::PoolEmpty));
+        assert_eq!(fault(&child, 0, Access::Write), Err(FaultError::HugetlbEmpty));
         assert_eq!(child.copy_to(at(0), &[1]), Err(Error::Fault));
         // Nothing is set aside for a child: it takes nothing back.
         assert_eq!(take_back(&child, 0, &[&space, &child]), Ok(false));
@@ -100,7 +100,7 @@ fn the_owner_takes_its_page_back_from_all_who_share_it() {
         // No TLB of a child has the page afterwards.
         let running = grandchild.activate(None);
         assert!(vm.machine().translate(at(0).vpn(), Access::Read).is_some());
-        assert_eq!(fault(&space, 0, Access::Write), Err(FaultError::PoolEmpty));
+        assert_eq!(fault(&space, 0, Access::Write), Err(FaultError::HugetlbEmpty));
         assert_eq!(take_back(&space, 0, &all), Ok(true));
         assert!(vm.machine().cached(0, at(0).vpn()).is_none(), "a child's TLB has a page that is taken");
         drop(running);
@@ -110,12 +110,12 @@ fn the_owner_takes_its_page_back_from_all_who_share_it() {
         for one in [&child, &grandchild] {
             assert_eq!(entry(one, 0), TAKEN);
             for access in [Access::Read, Access::Write] {
-                assert_eq!(fault(one, 0, access), Err(FaultError::PoolEmpty));
+                assert_eq!(fault(one, 0, access), Err(FaultError::HugetlbEmpty));
             }
         }
         // What is lost stays so, in a child's child too, until it is dropped.
         let last = child.fork().unwrap();
-        assert_eq!(fault(&last, 0, Access::Read), Err(FaultError::PoolEmpty));
+        assert_eq!(fault(&last, 0, Access::Read), Err(FaultError::HugetlbEmpty));
         drop(last);
         child.unmap(at(0), BYTES).unwrap();
         grandchild.advise(at(0), BYTES, Advice::DontNeed).unwrap();
@@ -130,7 +130,7 @@ fn a_page_is_taken_back_only_where_one_was_set_aside_and_all_spaces_are_found() 
         map_unreserved(&space, 0, 1);
         store(&space, 0, 1);
         let child = space.fork().unwrap();
-        assert_eq!(fault(&space, 0, Access::Write), Err(FaultError::PoolEmpty));
+        assert_eq!(fault(&space, 0, Access::Write), Err(FaultError::HugetlbEmpty));
         assert_eq!(take_back(&space, 0, &[&space, &child]), Ok(false));
         assert_eq!(take_back(&space, 9, &[&space, &child]), Ok(false), "nothing is mapped there");
         assert_eq!(peek(&child, 0), Some(1));

@@ -76,7 +76,7 @@ fn whole_pages_are_unmapped_protected_and_mapped_over() {
         );
         // Base pages take the place of one, and the pool that of others.
         space.map(&request(3, 1)).unwrap();
-        let PoolCounts { free, reserved, .. } = vm.memory().huge_pool(PageSize::Huge);
+        let HugetlbCounts { free, reserved, .. } = vm.memory().hugetlb().counts(PageSize::Huge);
         assert_eq!((free, reserved), (3, 1));
         for page in 0..HUGE {
             space.fault(Fault { addr: Vpn(BASE + 3 * HUGE + page).addr(), access: Access::Write }).unwrap();
@@ -113,7 +113,7 @@ fn dropped_contents_are_set_aside_again() {
         // Only the one that is not set aside is to be had.
         assert_eq!(try_map(&space, 8, 2), Err(Error::NoMemory));
         map(&space, 8, 1);
-        assert_eq!(fault(&space, 2, Access::Write), Err(FaultError::PoolEmpty));
+        assert_eq!(fault(&space, 2, Access::Write), Err(FaultError::HugetlbEmpty));
         (0..2).for_each(|page| store(&space, page, 2));
         assert_eq!(peek(&space, 1), Some(2));
         // The end is rounded down.

@@ -1,7 +1,7 @@
 //! A child shares the pages of its parent, and has none set aside.
 
 use super::*;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 use crate::space::{Advice, VmOptions};
 use crate::vma::FlagAdvice;
 
@@ -29,7 +29,7 @@ fn a_fork_shares_each_page_and_takes_none_of_the_pool() {
         // What was not touched is set aside for the parent alone.
         assert_eq!(entry(&child, 2), Entry::Absent);
         fault(&child, 2, Access::Read).unwrap();
-        assert_eq!(fault(&grandchild, 2, Access::Write), Err(FaultError::PoolEmpty));
+        assert_eq!(fault(&grandchild, 2, Access::Write), Err(FaultError::HugetlbEmpty));
         store(&space, 2, 3);
         drop(child);
         assert_eq!(counts(vm, &[&space, &grandchild], 3), (1, 0));
@@ -121,7 +121,7 @@ fn pages_of_the_pool_lie_among_base_pages_huge_zero_pages_and_pinned_ones() {
     let machine = TestMachine::with_cpus(12 * HUGE, 2);
     let options = VmOptions { huge_pages: crate::vma::HugePolicy::Always, ..VmOptions::default() };
     let vm = Vm::start(boot_map(&machine).claim(&machine).unwrap(), options).unwrap();
-    vm.resize_huge_pool(PageSize::Huge, 2);
+    vm.resize_hugetlb(PageSize::Huge, 2);
     let space = space_of(&vm);
     // Base pages that are pinned, huge zero pages, a page of the pool, and pinned base pages again.
     space.map(&request(0, 4)).unwrap();

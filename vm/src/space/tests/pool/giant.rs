@@ -1,7 +1,7 @@
 //! Pages of 1 GiB: found among the free blocks of a node, mapped by one entry, given back.
 
 use super::*;
-use crate::space::tests::pin::{Limit, pfns, slots};
+use crate::space::tests::world::pins::{Limit, pfns, slots};
 use crate::space::{Advice, Sharing};
 
 const GIANT: u64 = PageSize::Giant.pages();
@@ -12,14 +12,14 @@ fn a_giant_page_is_reserved_mapped_pinned_and_given_back() {
     let machine = TestMachine::with_cpus(GIANT * 2, 2);
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
     let before = vm.memory().check().unwrap().allocated;
-    let counts = vm.resize_huge_pool(PageSize::Giant, 2);
-    assert_eq!(counts, PoolCounts { total: 1, free: 1, ..PoolCounts::default() });
+    let counts = vm.resize_hugetlb(PageSize::Giant, 2);
+    assert_eq!(counts, HugetlbCounts { total: 1, free: 1, ..HugetlbCounts::default() });
     vm.memory().check().unwrap();
     let space = space_of(&vm);
     let request = MapRequest { place: Place::Fixed(at(0)), ..MapRequest::anonymous(1) };
     space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Giant))).unwrap();
     assert_eq!(space.map(&request.backed_by(MapBacking::Hugetlb(PageSize::Giant))), Ok(at(0)), "over itself");
-    assert_eq!(vm.memory().huge_pool(PageSize::Giant).reserved, 1);
+    assert_eq!(vm.memory().hugetlb().counts(PageSize::Giant).reserved, 1);
     assert_eq!(space.unmap(at(0), BYTES), Err(Error::Invalid));
     let last = Vpn(BASE + GIANT - 1).addr();
     space.fault(Fault { addr: last, access: Access::Write }).unwrap();
@@ -32,8 +32,8 @@ fn a_giant_page_is_reserved_mapped_pinned_and_given_back() {
     assert_eq!(space.fork().map(drop), Err(Error::NoMemory));
     drop((pins, space));
     vm.trim();
-    assert_eq!(vm.memory().huge_pool(PageSize::Giant), counts);
-    assert_eq!(vm.resize_huge_pool(PageSize::Giant, 0), PoolCounts::default());
+    assert_eq!(vm.memory().hugetlb().counts(PageSize::Giant), counts);
+    assert_eq!(vm.resize_hugetlb(PageSize::Giant, 0), HugetlbCounts::default());
     vm.trim();
     assert_eq!(vm.memory().check().unwrap().allocated, before);
 }
@@ -42,11 +42,11 @@ fn a_giant_page_is_reserved_mapped_pinned_and_given_back() {
 fn with_two_giant_pages(test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
     let machine = TestMachine::with_cpus(GIANT * 3 + HUGE, 2);
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
-    let two = PoolCounts { total: 2, free: 2, ..PoolCounts::default() };
-    assert_eq!(vm.resize_huge_pool(PageSize::Giant, 2), two);
+    let two = HugetlbCounts { total: 2, free: 2, ..HugetlbCounts::default() };
+    assert_eq!(vm.resize_hugetlb(PageSize::Giant, 2), two);
     test(&vm, space_of(&vm));
     vm.trim();
-    assert_eq!(vm.memory().huge_pool(PageSize::Giant), two);
+    assert_eq!(vm.memory().hugetlb().counts(PageSize::Giant), two);
     vm.memory().check().unwrap();
 }
 
@@ -57,7 +57,7 @@ fn giant(sharing: Sharing) -> MapRequest<'static> {
 /// Free giant pages, and those of them that are set aside.
 fn free(vm: &TestVm<'_>) -> (u64, u64) {
     vm.memory().check().unwrap();
-    let counts = vm.memory().huge_pool(PageSize::Giant);
+    let counts = vm.memory().hugetlb().counts(PageSize::Giant);
     (counts.free, counts.reserved)
 }
 
@@ -79,7 +79,7 @@ fn a_giant_page_is_shared_by_a_fork_copied_by_a_store_and_taken_back() {
         assert_eq!(child.copy_to(Vpn(BASE + last).addr(), &[2]), Ok(1));
         assert_eq!([&space, &child, &grandchild].map(|one| byte(one, last)), [1, 2, 1].map(Some));
         assert_eq!((free(vm), byte(&child, 7)), ((0, 0), Some(0)));
-        assert_eq!(fault(&space, 5, Access::Write), Err(FaultError::PoolEmpty));
+        assert_eq!(fault(&space, 5, Access::Write), Err(FaultError::HugetlbEmpty));
         assert_eq!(take_back(&space, 5, &[&space, &child, &grandchild]), Ok(true));
         fault(&space, 5, Access::Write).unwrap();
         assert_eq!([&space, &child, &grandchild].map(|one| byte(one, last)), [Some(1), Some(2), None]);

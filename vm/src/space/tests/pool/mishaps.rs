@@ -2,7 +2,7 @@
 
 use super::shared::{map_shared, try_map_shared};
 use super::*;
-use crate::space::tests::pin::{Limit, slots};
+use crate::space::tests::world::pins::{Limit, slots};
 
 type Call = fn(&TestVm<'_>, &TestSpace<'_>) -> Result<(), Error>;
 
@@ -84,11 +84,11 @@ fn a_lack_of_memory_loses_no_page_of_the_pool() {
 fn a_pool_gets_what_can_be_allocated() {
     with_pool(1, |vm, _space| {
         vm.memory().plan_mishap(2);
-        let counts = vm.resize_huge_pool(PageSize::Huge, 3);
+        let counts = vm.resize_hugetlb(PageSize::Huge, 3);
         assert_eq!(counts.total, 3, "tried once more");
         vm.memory().plan_mishaps_from(1);
-        assert_eq!(vm.resize_huge_pool(PageSize::Huge, 5).total, 3);
+        assert_eq!(vm.resize_hugetlb(PageSize::Huge, 5).total, 3);
         vm.memory().plan_mishap(0);
-        vm.resize_huge_pool(PageSize::Huge, 1);
+        vm.resize_hugetlb(PageSize::Huge, 1);
     });
 }

@@ -1,4 +1,4 @@
-//! Memory of the reserved pool: what is set aside, which space gets it, and that it all comes back.
+//! Memory of the hugetlb pool: what is set aside, which space gets it, and that it all comes back.
 
 mod copies;
 mod cow;
@@ -13,7 +13,7 @@ mod reserves;
 mod shared;
 
 use super::world::{PAGE, boot_map, space_of};
-use crate::frame::PoolCounts;
+use crate::frame::HugetlbCounts;
 use crate::machine::testing::TestMachine;
 use crate::machine::{Entry, Leaf};
 use crate::space::{
@@ -32,7 +32,7 @@ const BYTES: u64 = PageSize::Huge.bytes();
 /// The first page of the arena.
 const BASE: u64 = 8 * PageSize::Giant.pages();
 /// The entry of a page that was taken back.
-const TAKEN: Entry = SlotMarker::Poisoned(Poison::HugetlbTaken).entry();
+const TAKEN: Entry = SlotMarker::Poisoned(Poison::HugetlbUnmapped).entry();
 const RW: VmaFlags = VmaFlags::READ.union(VmaFlags::WRITE);
 
 /// Runs the test with a pool of `pages` huge pages, on a machine that has few frames more. Afterwards all are
@@ -45,12 +45,12 @@ fn with_pool(pages: u64, test: impl FnOnce(&TestVm<'_>, TestSpace<'_>)) {
         vm.memory().check().unwrap().allocated
     };
     let before = allocated();
-    let all_free = PoolCounts { total: pages, free: pages, reserved: 0, surplus: 0 };
-    assert_eq!(vm.resize_huge_pool(PageSize::Huge, pages), all_free);
+    let all_free = HugetlbCounts { total: pages, free: pages, reserved: 0, surplus: 0 };
+    assert_eq!(vm.resize_hugetlb(PageSize::Huge, pages), all_free);
     test(&vm, space_of(&vm));
     allocated();
-    assert_eq!(vm.memory().huge_pool(PageSize::Huge), all_free);
-    assert_eq!(vm.resize_huge_pool(PageSize::Huge, 0), PoolCounts::default());
+    assert_eq!(vm.memory().hugetlb().counts(PageSize::Huge), all_free);
+    assert_eq!(vm.resize_hugetlb(PageSize::Huge, 0), HugetlbCounts::default());
     assert_eq!(allocated(), before, "frames allocated before and after");
     assert_eq!(vm.totals().get(Counter::NrAnonTransparentHugepages), 0);
 }
@@ -128,13 +128,13 @@ fn record(vm: &TestVm<'_>, pfn: Pfn) -> (u32, u32, bool) {
 /// Takes a page back from the others of the spaces.
 fn take_back(space: &TestSpace<'_>, page: u64, spaces: &[&TestSpace<'_>]) -> Result<bool, RmapError> {
     let known = |id| spaces.iter().copied().find(|space| space.id() == id);
-    space.take_back_pool_page(at(page), known)
+    space.unmap_hugetlb_sharers(at(page), known)
 }
 
 /// Free huge pages, and those of them that are set aside. Recounts what the spaces' entries say.
 fn counts(vm: &TestVm<'_>, spaces: &[&TestSpace<'_>], pages: u64) -> (u64, u64) {
     vm.memory().check().unwrap();
-    let counts = vm.memory().huge_pool(PageSize::Huge);
+    let counts = vm.memory().hugetlb().counts(PageSize::Huge);
     let entries = || spaces.iter().flat_map(|space| (0..pages).map(|page| entry(space, page)));
     let reserved = entries().filter(|entry| *entry == SlotMarker::HugetlbReserved.entry()).count();
     assert_eq!(counts.reserved, reserved as u64, "set aside, and entries that say so");

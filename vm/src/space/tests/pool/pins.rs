@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::space::Advice;
-use crate::space::tests::pin::{Limit, assert_pinned, pfns, slots};
+use crate::space::tests::world::pins::{Limit, assert_pinned, pfns, slots};
 use crate::table::FastPinRefusal;
 use crate::units::Pfn;
 
@@ -71,7 +71,7 @@ fn what_is_pinned_is_dropped_and_set_aside_as_far_as_another_page_is_available()
             (entry(&space, 0), entry(&space, 1)),
             (SlotMarker::HugetlbReserved.entry(), Entry::Absent)
         );
-        assert_eq!(fault(&space, 1, Access::Write), Err(FaultError::PoolEmpty));
+        assert_eq!(fault(&space, 1, Access::Write), Err(FaultError::HugetlbEmpty));
         store(&space, 0, 7);
         drop(pins);
         assert_eq!(counts(vm, &[&space], 2), (2, 0));

@@ -22,7 +22,7 @@ fn beside_a_reference_to_what_is_restored(
     let machine = TestMachine::leaked(8 * HUGE, 3);
     machine.run_as(0);
     let vm: &'static TestVm<'static> = leak(Vm::new(machine, boot_map(machine)).unwrap());
-    vm.resize_huge_pool(PageSize::Huge, 1);
+    vm.resize_hugetlb(PageSize::Huge, 1);
     let space: &'static TestSpace<'static> = leak(space_of(vm));
     map(space, 0, 1);
     store(space, 0, 1);
@@ -57,19 +57,19 @@ fn a_fault_ends_beside_a_reference_to_the_page_that_was_to_come_back() {
     let space = beside_a_reference_to_what_is_restored(|machine, space| {
         let faulted = ends_in(120, move || {
             machine.run_as(2);
-            (fault(space, 0, Access::Write), space.take_back_pool_page(at(0), |_| Some(space)))
+            (fault(space, 0, Access::Write), space.unmap_hugetlb_sharers(at(0), |_| Some(space)))
         });
-        assert_eq!(faulted, Some((Err(FaultError::PoolEmpty), Ok(false))));
+        assert_eq!(faulted, Some((Err(FaultError::HugetlbEmpty), Ok(false))));
         // Nothing more can be set aside, and what is set aside stays so.
         assert_eq!(try_map(space, 1, 1), Err(Error::NoMemory));
-        assert_eq!(space.vm().memory().huge_pool(PageSize::Huge).reserved, 1);
+        assert_eq!(space.vm().memory().hugetlb().counts(PageSize::Huge).reserved, 1);
     });
     // It is back.
-    assert_eq!(space.take_back_pool_page(at(0), |_| Some(space)), Ok(true));
+    assert_eq!(space.unmap_hugetlb_sharers(at(0), |_| Some(space)), Ok(true));
     store(space, 0, 2);
     space.unmap(at(0), BYTES).unwrap();
-    let free = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
-    assert_eq!(space.vm().memory().huge_pool(PageSize::Huge), free);
+    let free = HugetlbCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
+    assert_eq!(space.vm().memory().hugetlb().counts(PageSize::Huge), free);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn what_comes_back_late_is_no_reserve_of_an_entry_that_is_gone() {
 fn a_page_is_not_taken_back_beside_a_reference_which_no_child_can_put() {
     let machine = TestMachine::with_cpus(8 * HUGE, 2);
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
-    vm.resize_huge_pool(PageSize::Huge, 1);
+    vm.resize_hugetlb(PageSize::Huge, 1);
     let space = space_of(&vm);
     map(&space, 0, 1);
     store(&space, 0, 1);
@@ -96,7 +96,7 @@ fn a_page_is_not_taken_back_beside_a_reference_which_no_child_can_put() {
     let reference = vm.memory().try_get(leaf(&space, 0).unwrap().pfn).unwrap();
     let spaces = [&space, &child];
     for _ in 0..3 {
-        assert_eq!(fault(&space, 0, Access::Write), Err(FaultError::PoolEmpty));
+        assert_eq!(fault(&space, 0, Access::Write), Err(FaultError::HugetlbEmpty));
         assert_eq!(take_back(&space, 0, &spaces), Ok(false));
     }
     assert_eq!(peek(&child, 0), Some(1), "a child has lost its page, for nothing");
@@ -111,14 +111,14 @@ fn a_page_is_not_taken_back_beside_a_reference_which_no_child_can_put() {
 fn taking_back_ends_where_the_page_is_the_callers_alone_and_referenced() {
     let machine = TestMachine::with_cpus(8 * HUGE, 2);
     let vm = Vm::new(&machine, boot_map(&machine)).unwrap();
-    vm.resize_huge_pool(PageSize::Huge, 1);
+    vm.resize_hugetlb(PageSize::Huge, 1);
     let space = space_of(&vm);
     map(&space, 0, 1);
     store(&space, 0, 1);
     let child = space.fork().unwrap();
     assert_eq!(take_back(&space, 0, &[&space, &child]), Ok(true));
     let reference = vm.memory().try_get(leaf(&space, 0).unwrap().pfn).unwrap();
-    assert_eq!(fault(&space, 0, Access::Write), Err(FaultError::PoolEmpty));
+    assert_eq!(fault(&space, 0, Access::Write), Err(FaultError::HugetlbEmpty));
     assert_eq!(take_back(&space, 0, &[&space, &child]), Ok(false));
     drop(reference);
     store(&space, 0, 2);
@@ -131,7 +131,7 @@ fn a_page_that_comes_back_while_the_pool_shrinks_leaves_it() {
     machine.run_as(0);
     let vm: &'static TestVm<'static> = leak(Vm::new(machine, boot_map(machine)).unwrap());
     for at_call in 0..40 {
-        vm.resize_huge_pool(PageSize::Huge, 1);
+        vm.resize_hugetlb(PageSize::Huge, 1);
         let space: &'static TestSpace<'static> = leak(space_of(vm));
         map(space, 0, 1);
         store(space, 0, 1);
@@ -141,14 +141,14 @@ fn a_page_that_comes_back_while_the_pool_shrinks_leaves_it() {
                 space.unmap(at(0), BYTES).unwrap();
             }
         });
-        let counts = vm.resize_huge_pool(PageSize::Huge, 0);
+        let counts = vm.resize_hugetlb(PageSize::Huge, 0);
         TestCpu::when_preemptible(|| ());
         let has_ended = calls.load(SeqCst) <= at_call;
         if has_ended {
             space.unmap(at(0), BYTES).unwrap();
         }
-        let after = vm.memory().huge_pool(PageSize::Huge);
-        assert_eq!(after, PoolCounts::default(), "unmapped at {at_call}; was {counts:?}");
+        let after = vm.memory().hugetlb().counts(PageSize::Huge);
+        assert_eq!(after, HugetlbCounts::default(), "unmapped at {at_call}; was {counts:?}");
         if has_ended {
             return;
         }

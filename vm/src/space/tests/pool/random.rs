@@ -171,13 +171,13 @@ fn touch(
     let (space, page) = (&spaces[who], nr as u64);
     let expected = match model.spaces[who][nr] {
         Page::Hole => Err(FaultError::NotMapped),
-        Page::Lost => Err(FaultError::PoolEmpty),
-        Page::Untouched { is_set_aside: false, .. } if !is_available => Err(FaultError::PoolEmpty),
+        Page::Lost => Err(FaultError::HugetlbEmpty),
+        Page::Untouched { is_set_aside: false, .. } if !is_available => Err(FaultError::HugetlbEmpty),
         Page::Untouched { reserves, .. } => Ok((model.take(byte), reserves)),
         Page::Held { folio, reserves } if model.sharers(folio) == 1 => Ok((folio, reserves)),
         Page::Held { reserves, .. } if is_available => Ok((model.take(byte), reserves)),
         Page::Held { folio, reserves } => {
-            assert_eq!(fault(space, page, Access::Write), Err(FaultError::PoolEmpty));
+            assert_eq!(fault(space, page, Access::Write), Err(FaultError::HugetlbEmpty));
             let all: Vec<_> = spaces.iter().collect();
             assert_eq!(take_back(space, page, &all), Ok(reserves));
             if !reserves {

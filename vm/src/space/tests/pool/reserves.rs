@@ -28,7 +28,7 @@ fn a_length_is_rounded_up_and_base_pages_are_refused() {
     with_pool(2, |vm, space| {
         let anywhere = MapRequest { flags: RW, ..MapRequest::anonymous(1) };
         let addr = space.map(&anywhere.backed_by(MapBacking::Hugetlb(PageSize::Huge))).unwrap();
-        let PoolCounts { free, reserved, .. } = vm.memory().huge_pool(PageSize::Huge);
+        let HugetlbCounts { free, reserved, .. } = vm.memory().hugetlb().counts(PageSize::Huge);
         assert_eq!((addr.0 % BYTES, free, reserved), (0, 2, 1));
         space.unmap(addr, BYTES).unwrap();
         let refused =
@@ -75,7 +75,7 @@ fn without_a_reserve_a_fault_may_be_a_bus_error() {
             fault(&space, 5, Access::Read).unwrap();
             assert_eq!(counts(vm, &[&space], 8), (2, 2), "the last one that is not set aside");
             for access in [Access::Read, Access::Write] {
-                assert_eq!(fault(&space, 4, access), Err(FaultError::PoolEmpty));
+                assert_eq!(fault(&space, 4, access), Err(FaultError::HugetlbEmpty));
             }
             assert_eq!(space.copy_to(at(4), &[1]), Err(Error::Fault));
             for advice in [Advice::PopulateRead, Advice::PopulateWrite] {
@@ -108,22 +108,28 @@ fn a_pool_that_gets_smaller_keeps_what_is_set_aside_and_in_use() {
         let size = PageSize::Huge;
         map(&space, 0, 3);
         store(&space, 0, 1);
-        let shrunk = vm.resize_huge_pool(size, 1);
-        assert_eq!(shrunk, PoolCounts { total: 3, free: 2, reserved: 2, surplus: 2 });
+        let shrunk = vm.resize_hugetlb(size, 1);
+        assert_eq!(shrunk, HugetlbCounts { total: 3, free: 2, reserved: 2, surplus: 2 });
         assert_eq!(try_map(&space, 8, 1), Err(Error::NoMemory));
         store(&space, 1, 1);
         space.unmap(at(0), 2 * BYTES).unwrap();
         // As on Linux: what was set aside leaves the pool with its mapping, too.
-        let left = PoolCounts { total: 1, free: 1, reserved: 1, surplus: 0 };
-        assert_eq!(vm.memory().huge_pool(size), left, "two have left as they came back");
+        let left = HugetlbCounts { total: 1, free: 1, reserved: 1, surplus: 0 };
+        assert_eq!(vm.memory().hugetlb().counts(size), left, "two have left as they came back");
         store(&space, 2, 1);
         space.unmap(at(2), BYTES).unwrap();
-        assert_eq!(vm.memory().huge_pool(size), PoolCounts { total: 1, free: 1, ..PoolCounts::default() });
+        assert_eq!(
+            vm.memory().hugetlb().counts(size),
+            HugetlbCounts { total: 1, free: 1, ..HugetlbCounts::default() }
+        );
         // Of a surplus as many stay as are wanted again.
         map(&space, 0, 1);
         store(&space, 0, 1);
-        assert_eq!(vm.resize_huge_pool(size, 0).surplus, 1);
-        assert_eq!(vm.resize_huge_pool(size, 6), PoolCounts { total: 6, free: 5, ..PoolCounts::default() });
+        assert_eq!(vm.resize_hugetlb(size, 0).surplus, 1);
+        assert_eq!(
+            vm.resize_hugetlb(size, 6),
+            HugetlbCounts { total: 6, free: 5, ..HugetlbCounts::default() }
+        );
     });
 }
 
@@ -135,26 +141,26 @@ fn a_surplus_that_was_set_aside_leaves_the_pool_with_its_mapping() {
         map(&space, 2, 3);
         store(&space, 2, 1);
         // The numbers are those that Linux has shown for these calls.
-        let expected = |total, free, reserved, surplus| PoolCounts { total, free, reserved, surplus };
-        assert_eq!(vm.resize_huge_pool(size, 1), expected(4, 3, 3, 3));
+        let expected = |total, free, reserved, surplus| HugetlbCounts { total, free, reserved, surplus };
+        assert_eq!(vm.resize_hugetlb(size, 1), expected(4, 3, 3, 3));
         space.unmap(at(2), BYTES).unwrap();
-        assert_eq!(vm.memory().huge_pool(size), expected(3, 3, 3, 2));
+        assert_eq!(vm.memory().hugetlb().counts(size), expected(3, 3, 3, 2));
         space.unmap(at(3), 2 * BYTES).unwrap();
-        assert_eq!(vm.memory().huge_pool(size), expected(1, 1, 1, 0));
+        assert_eq!(vm.memory().hugetlb().counts(size), expected(1, 1, 1, 0));
         drop(space);
-        assert_eq!(vm.resize_huge_pool(size, 4), expected(4, 4, 0, 0));
+        assert_eq!(vm.resize_hugetlb(size, 4), expected(4, 4, 0, 0));
     });
 }
 
 #[test]
 fn a_pool_takes_no_more_than_there_is() {
     with_pool(2, |vm, _space| {
-        let counts = vm.resize_huge_pool(PageSize::Huge, 1 << 40);
+        let counts = vm.resize_hugetlb(PageSize::Huge, 1 << 40);
         assert!((3..6).contains(&counts.total), "{counts:?} of five blocks and some frames in use");
         assert_eq!((counts.free, counts.surplus), (counts.total, 0));
-        assert_eq!(vm.resize_huge_pool(PageSize::Giant, 1), PoolCounts::default());
-        assert_eq!(vm.resize_huge_pool(PageSize::Base, 1), PoolCounts::default());
-        vm.resize_huge_pool(PageSize::Huge, 2);
+        assert_eq!(vm.resize_hugetlb(PageSize::Giant, 1), HugetlbCounts::default());
+        assert_eq!(vm.resize_hugetlb(PageSize::Base, 1), HugetlbCounts::default());
+        vm.resize_hugetlb(PageSize::Huge, 2);
     });
 }
 

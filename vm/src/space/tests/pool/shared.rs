@@ -1,7 +1,7 @@
-//! Shared memory of the reserved pool: its object has the pages, whichever space maps them.
+//! Shared memory of the hugetlb pool: its object has the pages, whichever space maps them.
 
 use super::*;
-use crate::object::SharedPoolCounts;
+use crate::object::SharedHugetlbCounts;
 use crate::space::{Advice, MemlockLimit, Sharing};
 use crate::vma::Backing;
 
@@ -29,15 +29,15 @@ fn backing(space: &TestSpace<'_>, page: u64) -> Option<Backing> {
 
 /// What the object of a page has, and what is set aside for it.
 fn object(space: &TestSpace<'_>, page: u64) -> (u64, u64) {
-    let found = backing(space, page).and_then(|backing| space.vm().shared_pool(backing));
-    let SharedPoolCounts { filled, reserved } = found.expect("shared memory of the pool");
+    let found = backing(space, page).and_then(|backing| space.vm().shared_hugetlb(backing));
+    let SharedHugetlbCounts { filled, reserved } = found.expect("shared memory of the pool");
     (filled, reserved)
 }
 
 /// Free huge pages, and those of them that are set aside, by the pool's own counts.
 fn free(vm: &TestVm<'_>) -> (u64, u64) {
     vm.memory().check().unwrap();
-    let counts = vm.memory().huge_pool(PageSize::Huge);
+    let counts = vm.memory().hugetlb().counts(PageSize::Huge);
     (counts.free, counts.reserved)
 }
 
@@ -131,7 +131,7 @@ fn without_a_reserve_a_fault_may_be_a_bus_error_and_a_page_that_is_there_is_not(
         let child = space.fork().unwrap();
         store(&child, 0, 1);
         assert_eq!((free(vm), object(&space, 0)), ((1, 1), (1, 0)));
-        assert_eq!(fault(&space, 1, Access::Write), Err(FaultError::PoolEmpty));
+        assert_eq!(fault(&space, 1, Access::Write), Err(FaultError::HugetlbEmpty));
         fault(&space, 0, Access::Write).unwrap();
         assert_eq!(peek(&space, 0), Some(1));
         let limit = MemlockLimit::new(u64::MAX);
@@ -196,14 +196,14 @@ fn populating_fills_the_object_and_a_smaller_pool_gets_its_pages_at_the_end() {
             )
             .unwrap();
         assert_eq!((free(vm), object(&space, 0)), ((1, 0), (2, 0)));
-        assert_eq!(vm.resize_huge_pool(PageSize::Huge, 1).surplus, 1);
+        assert_eq!(vm.resize_hugetlb(PageSize::Huge, 1).surplus, 1);
         let child = space.fork().unwrap();
         drop(space);
-        assert_eq!(vm.memory().huge_pool(PageSize::Huge).total, 2);
+        assert_eq!(vm.memory().hugetlb().counts(PageSize::Huge).total, 2);
         drop(child);
-        let all = PoolCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
-        assert_eq!(vm.memory().huge_pool(PageSize::Huge), all);
-        vm.resize_huge_pool(PageSize::Huge, 3);
+        let all = HugetlbCounts { total: 1, free: 1, reserved: 0, surplus: 0 };
+        assert_eq!(vm.memory().hugetlb().counts(PageSize::Huge), all);
+        vm.resize_hugetlb(PageSize::Huge, 3);
     });
 }
 

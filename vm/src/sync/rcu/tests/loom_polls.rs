@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// CPU 0 retires, polls and reclaims; CPU 1 reads and polls, `times` times each. An advance has its barrier
+/// CPU 0 retires, polls and frees; CPU 1 reads and polls, `times` times each. An advance has its barrier
 /// unless both CPUs have polled in its epoch.
 fn two_cpus_that_poll(barrier_all: fn(), times: [usize; 2]) -> &'static Seen {
     explore(3, move |seen| {
@@ -19,7 +19,7 @@ fn two_cpus_that_poll(barrier_all: fn(), times: [usize; 2]) -> &'static Seen {
         for _ in 0..times[0] {
             world.poll(barrier_all);
         }
-        seen.count(reader, world.reclaim_own(None));
+        seen.count(reader, world.free_own(None));
     })
 }
 
@@ -50,7 +50,7 @@ fn quiet_cpus_alone(section_of_look: usize, early: u64) -> &'static Seen {
             });
             found
         });
-        let mut reclaimed = 0;
+        let mut freed = 0;
         with_bare_light_fences(|| {
             world.unlink_and_defer();
             // Of what kind the first of the three is does not matter.
@@ -58,19 +58,19 @@ fn quiet_cpus_alone(section_of_look: usize, early: u64) -> &'static Seen {
             for _ in 0..3 {
                 world.rcu.note_quiet();
                 world.advance_if_quiet();
-                reclaimed += world.reclaim_own(Some(world.rcu.epoch.load(Acquire) + early));
+                freed += world.free_own(Some(world.rcu.epoch.load(Acquire) + early));
                 TestCpu::relax();
             }
         });
-        seen.count(reader, reclaimed);
+        seen.count(reader, freed);
     })
 }
 
 #[test]
 fn loom_rcu_epochs_advance_without_a_barrier_where_all_cpus_are_quiet() {
     (0..2).for_each(|section| assert_telling(quiet_cpus_alone(section, 0)));
-    // What is reclaimed meanwhile may not be found any more.
-    assert!(quiet_cpus_alone(2, 0).reclaimed.load(Relaxed) > 0);
+    // What is freed meanwhile may not be found any more.
+    assert!(quiet_cpus_alone(2, 0).freed.load(Relaxed) > 0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A reader, a CPU that retires, a CPU that advances: all executions with a few preemptions.
 //!
-//! The object's value is loom's cell: loom fails when reclaiming it is not ordered after the reader's last
+//! The object's value is loom's cell: loom fails when freeing it is not ordered after the reader's last
 //! access.
 
 mod loom_polls;
@@ -34,19 +34,19 @@ struct World {
     slot: RcuSlot<Object, TestCpu>,
 }
 
-/// Poisons reclaimed objects and counts them.
+/// Poisons freed objects and counts them.
 struct Bin(Cell<usize>, UniqueId);
 
 // SAFETY: objects of the models are freed at their end.
-unsafe impl Reclaim for Bin {
+unsafe impl DeferredFree for Bin {
     fn id(&self) -> UniqueId {
         self.1
     }
 
-    unsafe fn reclaim(&self, _tag: usize, object: NonNull<RcuHead>) {
+    unsafe fn free_deferred(&self, _tag: usize, object: NonNull<RcuHead>) {
         // SAFETY: the head is the first field of an object, which the test frees at its end.
         let object = unsafe { object.cast::<Object>().as_ref() };
-        // SAFETY: reclaimed, so no other thread has it: what loom is here to check.
+        // SAFETY: freed, so no other thread has it: what loom is here to check.
         object.value.with_mut(|value| unsafe { *value = GONE });
         self.0.set(self.0.get() + 1);
     }
@@ -81,11 +81,11 @@ impl World {
         Bin(Cell::new(0), self.bin)
     }
 
-    /// Reclaims what is free of this CPU's garbage, at this epoch or the present one. Returns the number of
+    /// Frees what has expired of this CPU's garbage, at this epoch or the present one. Returns the number of
     /// objects.
-    fn reclaim_own(&self, epoch: Option<u64>) -> usize {
+    fn free_own(&self, epoch: Option<u64>) -> usize {
         let bin = self.bin();
-        self.rcu.reclaim_own(&self.rcu.cpus.get_cpu(), epoch, &self.rcu.bound(&bin));
+        self.rcu.free_own(&self.rcu.cpus.get_cpu(), epoch, &self.rcu.bound(&bin));
         bin.0.get()
     }
 
@@ -96,7 +96,7 @@ impl World {
         unsafe { self.rcu.defer(old.cast(), 0, 1, &self.bin()) };
     }
 
-    /// As [`Rcu::poll`], but reclaims nothing.
+    /// As [`Rcu::poll`], but frees nothing.
     fn poll(&self, barrier_all: fn()) {
         self.rcu.note_quiet();
         self.rcu.advance(barrier_all);
@@ -150,13 +150,13 @@ fn full_fence() {
 struct Seen {
     all: AtomicUsize,
     found: AtomicUsize,
-    reclaimed: AtomicUsize,
+    freed: AtomicUsize,
 }
 
 impl Seen {
-    /// Counts what the reader found and how many objects were reclaimed.
-    fn count(&self, reader: JoinHandle<bool>, reclaimed: usize) {
-        self.reclaimed.fetch_add(reclaimed, Relaxed);
+    /// Counts what the reader found and how many objects were freed.
+    fn count(&self, reader: JoinHandle<bool>, freed: usize) {
+        self.freed.fetch_add(freed, Relaxed);
         self.found.fetch_add(usize::from(reader.join().unwrap()), Relaxed);
     }
 }
@@ -168,32 +168,31 @@ fn explore(preemptions: usize, f: impl Fn(&Seen) + Sync + Send + 'static) -> &'s
         f(seen);
     });
     std::eprintln!(
-        "{} executions, the object found in {}, reclaimed in {}",
+        "{} executions, the object found in {}, freed in {}",
         seen.all.load(Relaxed),
         seen.found.load(Relaxed),
-        seen.reclaimed.load(Relaxed)
+        seen.freed.load(Relaxed)
     );
     seen
 }
 
-/// CPU 0 retires and reclaims, CPU 1 reads, CPU 2 advances. Reclaims objects `early` epochs too soon.
+/// CPU 0 retires and frees, CPU 1 reads, CPU 2 advances. Frees objects `early` epochs too soon.
 fn three_cpus(barrier_all: fn(), early: u64) -> &'static Seen {
     explore(3, move |seen| {
         let (world, object) = World::new(3);
         let reader = spawn_reader(&world, &object, |world| world.look(&world.rcu.read()));
         let advancer = spawn_on(2, &world, move |world| world.advance(3, barrier_all));
         world.unlink_and_defer();
-        let reclaimed = world.reclaim_own(Some(world.rcu.epoch.load(Acquire) + early));
+        let freed = world.free_own(Some(world.rcu.epoch.load(Acquire) + early));
         advancer.join().unwrap();
-        seen.count(reader, reclaimed);
+        seen.count(reader, freed);
     })
 }
 
 fn assert_telling(seen: &Seen) {
-    let (all, found, reclaimed) =
-        (seen.all.load(Relaxed), seen.found.load(Relaxed), seen.reclaimed.load(Relaxed));
+    let (all, found, freed) = (seen.all.load(Relaxed), seen.found.load(Relaxed), seen.freed.load(Relaxed));
     assert!(found > 0 && found < all, "the model must see the object both found and missed");
-    assert!(reclaimed > 0 && reclaimed < all, "the model must see the object both reclaimed and kept");
+    assert!(freed > 0 && freed < all, "the model must see the object both freed and kept");
 }
 
 #[test]
@@ -242,8 +241,8 @@ fn retirement_seen_late(early: u64) -> &'static Seen {
         join();
         world.rcu.advance(full_fence);
         TestCpu::become_cpu(0);
-        let reclaimed = world.reclaim_own(Some(world.rcu.epoch.load(Acquire) + early));
-        seen.count(reader, reclaimed);
+        let freed = world.free_own(Some(world.rcu.epoch.load(Acquire) + early));
+        seen.count(reader, freed);
     })
 }
 
@@ -270,7 +269,7 @@ fn loom_rcu_reader_against_a_cpu_that_retires_and_advances() {
         });
         world.unlink_and_defer();
         world.advance(3, full_fence);
-        seen.count(reader, world.reclaim_own(None));
+        seen.count(reader, world.free_own(None));
     });
     assert_telling(seen);
 }
@@ -286,7 +285,7 @@ fn loom_rcu_nested_sections_protect_until_the_last_ends() {
         });
         world.unlink_and_defer();
         world.advance(3, full_fence);
-        seen.count(reader, world.reclaim_own(None));
+        seen.count(reader, world.free_own(None));
     });
     assert_telling(seen);
 }

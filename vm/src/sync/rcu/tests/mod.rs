@@ -25,7 +25,7 @@ struct Object {
     value: Count,
 }
 
-/// Counts and poisons reclaimed objects; the memory stays, so that a late reader reads the poison.
+/// Counts and poisons freed objects; the memory stays, so that a late reader reads the poison.
 struct Bin {
     id: UniqueId,
     count: Count,
@@ -38,12 +38,12 @@ impl Default for Bin {
 }
 
 // SAFETY: objects of the tests are never freed.
-unsafe impl Reclaim for Bin {
+unsafe impl DeferredFree for Bin {
     fn id(&self) -> UniqueId {
         self.id
     }
 
-    unsafe fn reclaim(&self, tag: usize, object: NonNull<RcuHead>) {
+    unsafe fn free_deferred(&self, tag: usize, object: NonNull<RcuHead>) {
         assert_eq!(tag, 7);
         // SAFETY: the head is the first field of an object of the test, which is never freed.
         unsafe { object.cast::<Object>().as_ref() }.value.store(GONE, Relaxed);
@@ -59,7 +59,7 @@ fn world(nr_cpus: u32) -> (TestMachine, Rcu<'static, TestCpu>, Bin) {
     (TestMachine::with_cpus(1, nr_cpus), Rcu::carve(&mut Heap, nr_cpus).unwrap(), Bin::default())
 }
 
-fn retire(rcu: &Rcu<TestCpu>, machine: &TestMachine, bin: &impl Reclaim, object: NonNull<Object>) {
+fn retire(rcu: &Rcu<TestCpu>, machine: &TestMachine, bin: &impl DeferredFree, object: NonNull<Object>) {
     // SAFETY: objects are made for one use and never freed.
     unsafe { rcu.retire(machine, object.cast(), 7, BYTES, bin) };
 }
@@ -222,15 +222,15 @@ fn retiring_past_the_most_that_may_wait_waits_for_the_reader() {
 }
 
 #[test]
-fn reclaiming_may_retire_again() {
+fn freeing_may_retire_again() {
     struct Chain<'a>(&'a Rcu<'a, TestCpu>, &'a TestMachine, Count, UniqueId);
     // SAFETY: objects of the tests are never freed.
-    unsafe impl Reclaim for Chain<'_> {
+    unsafe impl DeferredFree for Chain<'_> {
         fn id(&self) -> UniqueId {
             self.3
         }
 
-        unsafe fn reclaim(&self, _tag: usize, _object: NonNull<RcuHead>) {
+        unsafe fn free_deferred(&self, _tag: usize, _object: NonNull<RcuHead>) {
             if self.2.fetch_add(1, Relaxed) < 1_000 {
                 retire(self.0, self.1, self, object(1));
             }
@@ -274,7 +274,7 @@ fn retiring_under_a_spin_lock_is_a_checked_error() {
 }
 
 #[test]
-fn readers_never_meet_a_reclaimed_object() {
+fn readers_never_meet_a_freed_object() {
     let (machine, rcu, bin) = world(4);
     let slots = [(); 4].map(|()| RcuSlot::<Object, TestCpu>::new(&rcu));
     let stop = AtomicBool::new(false);
@@ -315,7 +315,7 @@ fn readers_never_meet_a_reclaimed_object() {
 
 /// The objects' memory is another's, and gone perhaps.
 #[test]
-fn garbage_of_one_reclaimer_is_given_to_no_other() {
+fn garbage_of_one_memory_is_given_to_no_other() {
     let (machine, rcu, bin) = world(1);
     let other = Bin::default();
     retire(&rcu, &machine, &bin, object(1));

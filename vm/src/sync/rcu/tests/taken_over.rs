@@ -1,9 +1,9 @@
-//! Garbage that a CPU other than its owner reclaims.
+//! Garbage that a CPU other than its owner frees.
 
 use super::*;
 
 #[test]
-fn garbage_of_a_cpu_that_went_idle_is_reclaimed_by_another() {
+fn garbage_of_a_cpu_that_went_idle_is_freed_by_another() {
     let (machine, rcu, bin) = world(3);
     for cpu in 0..2 {
         TestCpu::become_cpu(cpu);
@@ -31,12 +31,12 @@ pub(super) fn defer_on(cpu: u32, objects: u64, rcu: &Rcu<TestCpu>, bin: &Bin) {
 }
 
 #[test]
-fn who_lacks_memory_reclaims_the_garbage_of_quiet_cpus() {
+fn a_cpu_that_lacks_memory_frees_the_garbage_of_quiet_cpus() {
     let (machine, rcu, bin) = world(4);
     (1..4).for_each(|cpu| defer_on(cpu, u64::from(cpu) * 100, &rcu, &bin));
     let stats = rcu.stats(&machine);
     assert_eq!((stats.objects, stats.bytes), (600, 600 * BYTES as u64));
-    assert!(rcu.reclaim_all(&machine, &bin));
+    assert!(rcu.free_all(&machine, &bin));
     assert_eq!((bin.count.load(Relaxed), rcu.garbage()), (600, 0));
     let stats = rcu.stats(&machine);
     assert_eq!((stats.objects, stats.bytes, stats.peak_objects), (0, 0, 600));
@@ -51,9 +51,9 @@ fn in_a_read_section_nothing_is_waited_for() {
     let (machine, rcu, bin) = world(2);
     defer_on(1, 9, &rcu, &bin);
     let section = rcu.read();
-    assert!(!rcu.reclaim_all(&machine, &bin) && rcu.garbage() == 9);
+    assert!(!rcu.free_all(&machine, &bin) && rcu.garbage() == 9);
     drop(section);
-    assert!(rcu.reclaim_all(&machine, &bin) && rcu.garbage() == 0);
+    assert!(rcu.free_all(&machine, &bin) && rcu.garbage() == 0);
 }
 
 #[test]
@@ -73,17 +73,17 @@ fn a_reader_that_stays_is_waited_for_in_bounded_time() {
         while !entered.load(Acquire) {
             thread::yield_now();
         }
-        assert!(!rcu.reclaim_all(&machine, &bin));
+        assert!(!rcu.free_all(&machine, &bin));
         assert_eq!(rcu.garbage(), 9);
         leave.store(true, Release);
     });
-    assert!(rcu.reclaim_all(&machine, &bin) && rcu.garbage() == 0);
+    assert!(rcu.free_all(&machine, &bin) && rcu.garbage() == 0);
 }
 
-/// Whatever was retired before it began has been reclaimed when it returns, though the owners retire, poll
+/// Whatever was retired before it began has been freed when it returns, though the owners retire, poll
 /// and hand their garbage over meanwhile.
 #[test]
-fn all_is_reclaimed_though_its_owners_are_at_work() {
+fn all_is_freed_though_its_owners_are_at_work() {
     let (machine, rcu, bin) = world(4);
     let (retired, stop) = (Count::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -111,7 +111,7 @@ fn all_is_reclaimed_though_its_owners_are_at_work() {
                 TestCpu::become_cpu(cpu);
                 for _ in 0..300 {
                     let before = retired.load(Acquire);
-                    assert!(rcu.reclaim_all(machine, bin));
+                    assert!(rcu.free_all(machine, bin));
                     assert!(bin.count.load(Relaxed) >= before);
                 }
             })
@@ -119,7 +119,7 @@ fn all_is_reclaimed_though_its_owners_are_at_work() {
         takers.into_iter().for_each(|taker| taker.join().unwrap());
         stop.store(true, Relaxed);
     });
-    assert!(rcu.reclaim_all(&machine, &bin));
+    assert!(rcu.free_all(&machine, &bin));
     assert_eq!((bin.count.load(Relaxed), rcu.garbage()), (retired.load(Relaxed), 0));
 }
 
@@ -149,5 +149,5 @@ fn garbage_handed_over_is_bounded_while_a_reader_stays() {
         assert!(rcu.garbage() - own <= 2 * MOST + 1);
         leave.store(true, Release);
     });
-    assert!(rcu.reclaim_all(&machine, &bin) && rcu.garbage() == 0);
+    assert!(rcu.free_all(&machine, &bin) && rcu.garbage() == 0);
 }

@@ -116,7 +116,7 @@ fn a_pin_is_of_a_base_page_and_outlives_its_object() {
         let meta = vm.memory().meta(pinned).unwrap();
         assert_eq!((meta.mapcount(), meta.state().refcount(), meta.pincount()), (0, 1, 1));
         let other = vm.memory().meta(pinned.add(1)).unwrap().state();
-        assert_ne!(other.kind(), Kind::File, "the other frames are free");
+        assert_ne!(other.kind(), Kind::Object, "the other frames are free");
         drop(pins);
     }
     in_each!(8 * HUGE, Always, test);

@@ -4,7 +4,7 @@ use super::*;
 use crate::space::Advice;
 use crate::table::Resident;
 use crate::units::VirtAddr;
-use crate::vma::{FlagAdvice, HugeRefusal};
+use crate::vma::{FlagAdvice, ThpDisable};
 
 #[test]
 fn loads_and_stores_get_a_huge_page_and_parent_and_child_share_it() {
@@ -90,7 +90,7 @@ fn without_the_policy_or_the_advice_there_are_base_pages() {
         assert_eq!(load(&plain, HUGE), 2);
         assert!(is_huge(&plain, HUGE));
         let refuses = space.fork().unwrap();
-        refuses.refuse_huge_pages(HugeRefusal::All);
+        refuses.set_thp_disable(ThpDisable::Completely);
         assert_eq!((load(&refuses, HUGE), is_base(&refuses, HUGE)), (2, true));
         assert_eq!(recount(vm, &[&space, &plain, &refuses]), HUGE + 1);
         let advice = Advice::Flag(FlagAdvice::NoHugePage);
@@ -190,10 +190,10 @@ fn without_a_free_block_there_are_base_pages_and_the_lack_is_counted_once() {
     fn test<F: Format>(vm: &Vm<'_, TestMachine<F>>, space: Space<'_, F>) {
         map(&space, 0, HUGE);
         let mut taken = std::vec::Vec::new();
-        while let Some(block) =
+        while let Some(folio) =
             vm.memory().alloc_zeroed_folio(crate::frame::FramePlacement::Local, Order::HUGE)
         {
-            taken.push(block);
+            taken.push(folio);
         }
         (0..9).for_each(|page| store(&space, page, 1));
         assert_eq!((counted(vm, THP), is_base(&space, 0)), ([0, 1, 0, 0], true));

@@ -92,7 +92,7 @@ fn a_fault_that_lacks_memory_changes_nothing_or_gets_a_base_page() {
             drop(child);
             vm.memory().check().unwrap();
         }
-        assert!(base > 0, "a block lacks once");
+        assert!(base > 0, "a folio lacks once");
     }
     in_each!(6 * HUGE, Always, test);
 }

@@ -148,7 +148,7 @@ fn recount<F: Format>(vm: &Vm<'_, TestMachine<F>>, spaces: &[&Space<'_, F>]) -> 
                 continue;
             };
             let state = vm.memory().meta(leaf.pfn).unwrap().state();
-            assert_eq!(state.kind(), Kind::File, "page {page} shows {state:?}");
+            assert_eq!(state.kind(), Kind::Object, "page {page} shows {state:?}");
             let counted = if state.order() == Order::BASE { covers } else { 1 };
             assert!(covers == HUGE || state.order() == Order::BASE, "a base page of {state:?}");
             (0..counted).for_each(|part| *entries.entry(leaf.pfn.add(part)).or_insert(0) += 1);
@@ -161,7 +161,7 @@ fn recount<F: Format>(vm: &Vm<'_, TestMachine<F>>, spaces: &[&Space<'_, F>]) -> 
     for pfn in (span.start.0..span.end.0).map(Pfn) {
         let Some(meta) = vm.memory().meta(pfn) else { continue };
         let state = meta.state();
-        if state.kind() == Kind::File {
+        if state.kind() == Kind::Object {
             let mapped: u32 = entries.get(&pfn).copied().unwrap_or(0);
             let due = (mapped, 1 + u32::from(mapped > 0));
             assert_eq!((meta.mapcount(), state.refcount()), due, "counts of {pfn:?}, {state:?}");

@@ -1,0 +1,3 @@
+//! Copies into a space and out of it, forced ones too, by kind of memory.
+
+mod base;

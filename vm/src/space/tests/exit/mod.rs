@@ -1,0 +1,3 @@
+//! The end of a space, by kind of memory.
+
+mod large;

@@ -1,0 +1,4 @@
+//! madvise, by kind of memory.
+
+mod base;
+mod large;

@@ -1,0 +1,5 @@
+//! mmap, by kind of memory.
+
+mod base;
+mod given;
+mod objects;

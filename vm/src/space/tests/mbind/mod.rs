@@ -1,0 +1,3 @@
+//! mbind, by kind of memory.
+
+mod base;

@@ -1,0 +1,3 @@
+//! Populating, by kind of memory.
+
+mod base;

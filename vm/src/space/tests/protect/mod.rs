@@ -1,0 +1,3 @@
+//! mprotect, by kind of memory.
+
+mod base;

@@ -1,0 +1,5 @@
+//! The reverse map, by kind of memory.
+
+mod base;
+mod spaces;
+mod trees;

@@ -1,0 +1,5 @@
+//! munmap, by kind of memory.
+
+mod base;
+mod large;
+mod shared_frames;
