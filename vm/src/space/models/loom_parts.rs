@@ -37,8 +37,8 @@ fn drop_in_parts(machine: &'static Tests, space: &'static TestSpace) {
     });
 }
 
-/// CPU 1 stores to `stored` twice while both pages are dropped: X, in the table that the caller sweeps, and Y,
-/// in that of the helper. Returns how often it found the old frame, and how often not.
+/// CPU 1 stores to `stored` twice while both pages are dropped: X, in the table that the caller sweeps, and
+/// Y, in that of the helper. Returns how often it found the old frame, and how often not.
 fn explore_parts(before: fn(&TestSpace), stored: Vpn) -> [usize; 2] {
     let prepared = move |machine: &'static Tests, space: &'static TestSpace| {
         map(space, START, TABLE + 1);
