@@ -12,7 +12,7 @@
 use super::alloc::LocalCache;
 use super::percpu::{BatchKind, CpuCache, FrameStack, MAX_BATCH, pack, unpack};
 use super::zone::are_scattered;
-use super::{BoundPool, FrameMeta, FrameState, Init, Kind, Memory};
+use super::{BoundSlabPool, FrameMeta, FrameState, Init, Kind, Memory};
 use crate::machine::{Cpu, Machine};
 use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::Ordering::*;
@@ -94,7 +94,7 @@ impl<M: Machine> Memory<'_, M> {
 
     /// Frees the frames of all pools that hold no object: those of indexes, and of values found by number.
     pub(crate) fn shrink_pools(&self) {
-        BoundPool::shrink_all(self);
+        BoundSlabPool::shrink_all(self);
     }
 
     /// Frees every CPU's cached frames to the zones. Returns how many.

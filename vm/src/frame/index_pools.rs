@@ -1,6 +1,6 @@
 //! Memory for indexes: pools of nodes and items for a [`RangeIndex`](crate::index::RangeIndex).
 
-use super::{BoundPool, Memory, Pool};
+use super::{BoundSlabPool, Memory, SlabPool};
 use crate::index::{FAN_OUT, IndexItem, IndexMemory, IndexNode};
 use crate::machine::Machine;
 use crate::sync::{Rcu, RcuList, UniqueId};
@@ -14,16 +14,16 @@ pub struct IndexPools<'m, T, M: Machine> {
     id: UniqueId,
     /// The RCU whose readers look the indexes up.
     rcu: UniqueId,
-    nodes: Pool<'m, IndexNode<M::Cpu, FAN_OUT>, M>,
-    items: Pool<'m, IndexItem<T>, M>,
+    nodes: SlabPool<'m, IndexNode<M::Cpu, FAN_OUT>, M>,
+    items: SlabPool<'m, IndexItem<T>, M>,
 }
 
 /// Allocates from the pools, with the memory for their frames and the RCU for their readers.
 pub struct IndexAllocator<'a, 'm, T, M: Machine> {
     /// That of the pools.
     id: UniqueId,
-    nodes: BoundPool<'a, 'm, IndexNode<M::Cpu, FAN_OUT>, M>,
-    items: BoundPool<'a, 'm, IndexItem<T>, M>,
+    nodes: BoundSlabPool<'a, 'm, IndexNode<M::Cpu, FAN_OUT>, M>,
+    items: BoundSlabPool<'a, 'm, IndexItem<T>, M>,
     memory: &'a Memory<'m, M>,
     rcu: &'a Rcu<'a, M::Cpu>,
 }
@@ -31,7 +31,7 @@ pub struct IndexAllocator<'a, 'm, T, M: Machine> {
 impl<'m, T, M: Machine> IndexPools<'m, T, M> {
     /// Empty pools, for indexes that are looked up under `rcu`. `None` if memory does not suffice.
     pub fn new(memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>) -> Option<Self> {
-        let (nodes, items) = (Pool::new(memory)?, Pool::new(memory)?);
+        let (nodes, items) = (SlabPool::new(memory)?, SlabPool::new(memory)?);
         Some(Self { id: UniqueId::new(), rcu: rcu.id(), nodes, items })
     }
 

@@ -34,8 +34,8 @@ pub struct Memory<'m, M: Machine> {
     pub(super) mishap: Mishap<M::Cpu>,
     /// Relaxed: a count of errors.
     pub(super) refused: AtomicU64<M::Cpu>,
-    /// The tag of the [`Pool`](super::Pool) that was made last; 0 for none. Written with release, read with
-    /// acquire; each pool names the one before it.
+    /// The tag of the [`SlabPool`](super::SlabPool) that was made last; 0 for none. Written with release,
+    /// read with acquire; each pool names the one before it.
     pub(super) pools: AtomicUsize<M::Cpu>,
     zero: Pfn,
     /// The hugetlb pool of huge pages.

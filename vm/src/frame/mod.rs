@@ -11,7 +11,7 @@
 //!                  CpuCache × CPUs            │ │
 //!                    ▲ │ one frame            │ │
 //!                    │ ▼                      │ ▼
-//!     Memory:  alloc_frame, drop of Frame   alloc, drop of Folio   alloc_table, Pool<T>
+//!     Memory:  alloc_frame, drop of Frame   alloc, drop of Folio   alloc_table, SlabPool<T>
 //! ```
 //!
 //! | here | holds |
@@ -115,7 +115,7 @@ pub use record::{AnonNodeId, Birth, FrameMeta, FrameState, Kind, RecordExtent};
 pub(crate) use record::{NotMappedAgain, SLOTS_PER_PART, Words};
 pub(crate) use registry::Registry;
 pub use request::{AllocRequest, FramePlacement, Priority};
-pub use slab::{BoundPool, Pool};
+pub use slab::{BoundSlabPool, SlabPool};
 pub use stats::Stats;
 pub use zone::{Watermark, Zone};
 

@@ -1,6 +1,6 @@
 //! Memory that waits for readers: retired tables and pool objects, freed after a grace period.
 
-use super::{BoundPool, Init, Memory};
+use super::{BoundSlabPool, Init, Memory};
 use crate::machine::Machine;
 use crate::sync::{Rcu, RcuHead, Reclaim, UniqueId};
 use crate::units::{PAGE_SIZE, Pfn};
@@ -57,6 +57,6 @@ unsafe impl<M: Machine> Reclaim for Memory<'_, M> {
         }
         // SAFETY: the object was retired for this memory, and is not used any more; all tags but those of
         // tables are those of pools.
-        unsafe { BoundPool::reclaim(self, tag, object) };
+        unsafe { BoundSlabPool::reclaim(self, tag, object) };
     }
 }

@@ -9,7 +9,7 @@
 //! A number is used once, so it names its value or nothing, however long it was kept. The registry owns its
 //! values; a removed one stays in memory for the readers that found it, and is freed after a grace period.
 
-use super::{Memory, Pool};
+use super::{Memory, SlabPool};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicPtr, Ordering::*};
 use crate::sync::{Rcu, RcuHead, ReadGuard, SpinLock, UniqueId, carve_slice, fill, lockdep};
@@ -21,7 +21,7 @@ use core::ptr::NonNull;
 
 /// Values of one kind, by number. Made at start, in memory that is never freed.
 pub(crate) struct Registry<'m, T, M: Machine> {
-    pool: Pool<'m, RegistryEntry<T, M::Cpu>, M>,
+    pool: SlabPool<'m, RegistryEntry<T, M::Cpu>, M>,
     /// A power of two of them.
     buckets: &'m [Bucket<T, M::Cpu>],
     /// The RCU of the readers.
@@ -65,7 +65,7 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
         let len = wanted.clamp(1, MAX_BUCKETS).next_power_of_two() as usize;
         let slots = carve_slice(&mut memory.boot_allocator(), len)?;
         let buckets = fill(slots, |_| Bucket { lock: SpinLock::new(()), first: AtomicPtr::null() });
-        Some(Self { pool: Pool::new(memory)?, buckets, rcu: rcu.id(), _values: PhantomData })
+        Some(Self { pool: SlabPool::new(memory)?, buckets, rcu: rcu.id(), _values: PhantomData })
     }
 
     fn bucket(&self, number: NonZeroU64) -> &'m Bucket<T, M::Cpu> {

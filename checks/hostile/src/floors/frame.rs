@@ -6,7 +6,7 @@ use interleaf::frame::{
     AllocRequest, BootError, BootMap, BootMemory, DeferredInit, Folio, Frame, FrameMeta, FramePlacement,
     FrameRef, HugeZeroOptions, Init, Mapped, ZeroedFolio,
 };
-use interleaf::frame::{Memory, Pool, Priority, RecordExtent, RecordInit, Region, RegionKind, Stats};
+use interleaf::frame::{Memory, Priority, RecordExtent, RecordInit, Region, RegionKind, SlabPool, Stats};
 use interleaf::frame::{ZeroPages, ZeroedFrame, Zone};
 use interleaf::space::Vm;
 use interleaf::sync::{Carve, Rcu};
@@ -299,19 +299,19 @@ fn references(memory: &Memory<'_, Lab>, first: FrameRef<'_, Lab>) {
 }
 
 fn pools(memory: &Memory<'_, Lab>) {
-    let pool = call!(Pool::new, memory).flatten().expect("memory");
-    let pool: Pool<'_, [u64; 5], Lab> = pool;
-    let bound = call!(Pool::with, &pool, memory).expect("it is the pool's");
+    let pool = call!(SlabPool::new, memory).flatten().expect("memory");
+    let pool: SlabPool<'_, [u64; 5], Lab> = pool;
+    let bound = call!(SlabPool::with, &pool, memory).expect("it is the pool's");
     let objects: Vec<_> =
-        (0..5000).map_while(|_| called!(BoundPool::alloc => bound.alloc()).flatten()).collect();
-    assert!(objects.len() > 100 && called!(BoundPool::tag => bound.tag()) > Some(1));
-    call!(Pool::object_bytes, &pool);
+        (0..5000).map_while(|_| called!(BoundSlabPool::alloc => bound.alloc()).flatten()).collect();
+    assert!(objects.len() > 100 && called!(BoundSlabPool::tag => bound.tag()) > Some(1));
+    call!(SlabPool::object_bytes, &pool);
     for _ in 0..3 {
-        called!(BoundPool::shrink => bound.shrink());
+        called!(BoundSlabPool::shrink => bound.shrink());
     }
-    assert!(call!(Pool::frames, &pool) > Some(0), "objects that nobody frees stay");
+    assert!(call!(SlabPool::frames, &pool) > Some(0), "objects that nobody frees stay");
     on_other_memory(|foreign| {
-        assert!(called!(Pool::with => pool.with(foreign).tag()).is_none(), "a pool of another memory");
+        assert!(called!(SlabPool::with => pool.with(foreign).tag()).is_none(), "a pool of another memory");
     });
 }
 

@@ -1,4 +1,4 @@
-//! Object pools: typed, fallible, per-CPU caches of small objects in single frames.
+//! Slab pools: typed, fallible, per-CPU caches of small objects in single frames.
 //!
 //! ```text
 //!   alloc ──► CPU's stack ──► partial slabs ──► spare slab ──► a frame
@@ -7,7 +7,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `pool` | [`Pool`], and with its memory, [`BoundPool`]: the stacks, refill, spill and drain |
+//! | `pool` | [`SlabPool`], and with its memory, [`BoundSlabPool`]: the stacks, refill, spill and drain |
 //! | `slabs` | slabs: frames divided into objects, and the lists of them |
 //! | `words` | the memory of the stacks |
 //!
@@ -27,10 +27,10 @@
 //! | lock | rank | guards |
 //! |---|---|---|
 //! | `drain` | `lockdep::DRAIN` | the right to revoke CPUs' stacks |
-//! | `slabs` | `lockdep::POOL` | the lists, the headers of its slabs, links in free objects |
+//! | `slabs` | `lockdep::SLAB` | the lists, the headers of its slabs, links in free objects |
 
 mod pool;
 mod slabs;
 mod words;
 
-pub use pool::{BoundPool, Pool};
+pub use pool::{BoundSlabPool, SlabPool};

@@ -17,28 +17,28 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 /// A pool of `T`s. Pools are made at start, in memory that is never freed. (Linux: `kmem_cache`.)
-pub struct Pool<'m, T, M: Machine> {
-    core: &'m PoolCore<'m, M::Cpu>,
+pub struct SlabPool<'m, T, M: Machine> {
+    core: &'m SlabPoolCore<'m, M::Cpu>,
     _objects: PhantomData<fn() -> (T, M)>,
 }
 
 /// A pool, and the memory that its slabs are frames of.
-pub struct BoundPool<'a, 'm, T, M: Machine> {
-    core: &'a PoolCore<'m, M::Cpu>,
+pub struct BoundSlabPool<'a, 'm, T, M: Machine> {
+    core: &'a SlabPoolCore<'m, M::Cpu>,
     memory: &'a Memory<'m, M>,
     _objects: PhantomData<fn() -> T>,
 }
 
 /// The part of a pool that all CPUs share, independent of the type of its objects. It never moves.
-struct PoolCore<'m, C: Cpu> {
+struct SlabPoolCore<'m, C: Cpu> {
     layout: SlabLayout,
     /// The memory that the slabs are frames of.
     memory: UniqueId,
     /// Not on a line that every allocation reads.
-    slabs: CacheAligned<SpinLock<SlabLists<C>, C, { lockdep::POOL.0 }>>,
+    slabs: CacheAligned<SpinLock<SlabLists<C>, C, { lockdep::SLAB.0 }>>,
     drain: CacheAligned<SpinLock<(), C, { lockdep::DRAIN.0 }>>,
     caches: PerCpu<'m, ObjectCache<C>, C>,
-    /// The [tag](BoundPool::tag) of the pool that was made for the memory before this one; 0 for none.
+    /// The [tag](BoundSlabPool::tag) of the pool that was made for the memory before this one; 0 for none.
     /// Relaxed: written before the pool is listed.
     before: AtomicUsize<C>,
 }
@@ -71,7 +71,7 @@ impl<C: Cpu> ObjectCache<C> {
 /// This CPU's free objects, preemption off.
 type LocalObjects<'a, C> = CpuGuard<'a, ObjectCache<C>, C>;
 
-impl<'m, T, M: Machine> Pool<'m, T, M> {
+impl<'m, T, M: Machine> SlabPool<'m, T, M> {
     /// An empty pool, whose slabs will be frames of `memory`. `None` where memory does not suffice.
     pub fn new(memory: &Memory<'m, M>) -> Option<Self> {
         let layout = const { SlabLayout::of(size_of::<T>(), align_of::<T>()) };
@@ -95,14 +95,14 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
         let slabs = CacheAligned(SpinLock::new(SlabLists::new()));
         let drain = CacheAligned(SpinLock::new(()));
         let core =
-            PoolCore { layout, memory: memory.id(), slabs, drain, caches, before: AtomicUsize::new(0) };
+            SlabPoolCore { layout, memory: memory.id(), slabs, drain, caches, before: AtomicUsize::new(0) };
         let core = carve_value(&mut allocator, core)?;
         Self::list(memory, core);
         Some(Self { core, _objects: PhantomData })
     }
 
     /// Puts the pool at the head of the memory's list of pools, from which none is taken.
-    fn list(memory: &Memory<'m, M>, core: &'m PoolCore<'m, M::Cpu>) {
+    fn list(memory: &Memory<'m, M>, core: &'m SlabPoolCore<'m, M::Cpu>) {
         let tag = (&raw const *core).expose_provenance();
         let mut last = memory.pools.load(Relaxed);
         loop {
@@ -119,10 +119,10 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
     ///
     /// # Panics
     /// If `memory` is not the one that the pool was made for.
-    pub fn with<'a>(&self, memory: &'a Memory<'m, M>) -> BoundPool<'a, 'm, T, M> {
+    pub fn with<'a>(&self, memory: &'a Memory<'m, M>) -> BoundSlabPool<'a, 'm, T, M> {
         let is_own = memory.id() == self.core.memory;
         assert!(is_own || mutant!("slab.memory-not-checked"), "a pool is used with its own memory");
-        BoundPool { core: self.core, memory, _objects: PhantomData }
+        BoundSlabPool { core: self.core, memory, _objects: PhantomData }
     }
 
     /// Bytes of an object, padding included.
@@ -136,7 +136,7 @@ impl<'m, T, M: Machine> Pool<'m, T, M> {
     }
 }
 
-impl<T, M: Machine> BoundPool<'_, '_, T, M> {
+impl<T, M: Machine> BoundSlabPool<'_, '_, T, M> {
     /// Allocates memory for an object, uninitialised.
     #[inline]
     pub fn alloc(&self) -> Option<NonNull<MaybeUninit<T>>> {
@@ -329,18 +329,18 @@ impl<T, M: Machine> BoundPool<'_, '_, T, M> {
     }
 }
 
-impl<'a, 'm, M: Machine> BoundPool<'a, 'm, (), M> {
-    /// [Shrinks](BoundPool::shrink) every pool of the memory. A pool that is made meanwhile may be left out.
+impl<'a, 'm, M: Machine> BoundSlabPool<'a, 'm, (), M> {
+    /// [Shrinks](BoundSlabPool::shrink) every pool of the memory. One that is made meanwhile may be left out.
     pub(in crate::frame) fn shrink_all(memory: &'a Memory<'m, M>) {
         let mut tag = memory.pools.load(Acquire);
         while tag != 0 {
-            // SAFETY: a tag in the list is the address of a pool of this memory (`Pool::list`), which was
+            // SAFETY: a tag in the list is the address of a pool of this memory (`SlabPool::list`), which was
             // written before it was listed; pools are never freed.
-            let core = unsafe { &*core::ptr::with_exposed_provenance::<PoolCore<'_, M::Cpu>>(tag) };
+            let core = unsafe { &*core::ptr::with_exposed_provenance::<SlabPoolCore<'_, M::Cpu>>(tag) };
             debug_assert_eq!(core.memory, memory.id());
             let is_last = tag == memory.pools.load(Relaxed);
             if !is_last || !mutant!("slab.last-pool-kept") {
-                BoundPool::<(), M> { core, memory, _objects: PhantomData }.shrink();
+                BoundSlabPool::<(), M> { core, memory, _objects: PhantomData }.shrink();
             }
             tag = core.before.load(Relaxed);
         }
@@ -352,39 +352,39 @@ impl<'a, 'm, M: Machine> BoundPool<'a, 'm, (), M> {
     /// The object was retired for `memory` with this tag, and is not used any more.
     pub(in crate::frame) unsafe fn reclaim(memory: &'a Memory<'m, M>, tag: usize, head: NonNull<RcuHead>) {
         // SAFETY: the tag is the address of a pool of this memory; pools are never freed.
-        let core = unsafe { &*core::ptr::with_exposed_provenance::<PoolCore<'_, M::Cpu>>(tag) };
+        let core = unsafe { &*core::ptr::with_exposed_provenance::<SlabPoolCore<'_, M::Cpu>>(tag) };
         debug_assert_eq!(core.memory, memory.id());
         let at = memory.machine.phys_of(head.cast());
         let start = PhysAddr(at.0 - at.offset() as u64 % u64::from(core.layout.stride));
         // SAFETY: the object that contains the head is one of that pool, says the caller.
-        unsafe { BoundPool::<(), M> { core, memory, _objects: PhantomData }.free_at(start) }
+        unsafe { BoundSlabPool::<(), M> { core, memory, _objects: PhantomData }.free_at(start) }
     }
 }
 
-impl<T, M: Machine> Clone for BoundPool<'_, '_, T, M> {
+impl<T, M: Machine> Clone for BoundSlabPool<'_, '_, T, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T, M: Machine> Copy for BoundPool<'_, '_, T, M> {}
+impl<T, M: Machine> Copy for BoundSlabPool<'_, '_, T, M> {}
 
-impl<T, M: Machine> Clone for Pool<'_, T, M> {
+impl<T, M: Machine> Clone for SlabPool<'_, T, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T, M: Machine> Copy for Pool<'_, T, M> {}
+impl<T, M: Machine> Copy for SlabPool<'_, T, M> {}
 
-impl<T, M: Machine> fmt::Debug for Pool<'_, T, M> {
+impl<T, M: Machine> fmt::Debug for SlabPool<'_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool of {} byte objects, {PAGE_SIZE} byte slabs", self.core.layout.stride)
+        write!(f, "SlabPool of {} byte objects, {PAGE_SIZE} byte slabs", self.core.layout.stride)
     }
 }
 
-impl<T, M: Machine> fmt::Debug for BoundPool<'_, '_, T, M> {
+impl<T, M: Machine> fmt::Debug for BoundSlabPool<'_, '_, T, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool of {} byte objects", self.core.layout.stride)
+        write!(f, "SlabPool of {} byte objects", self.core.layout.stride)
     }
 }

@@ -16,7 +16,7 @@ struct Object {
     value: [u64; 3],
 }
 
-type TestPool<'m, T> = Pool<'m, T, TestMachine>;
+type TestPool<'m, T> = SlabPool<'m, T, TestMachine>;
 
 fn place(at: NonNull<MaybeUninit<Object>>, value: u64) -> NonNull<Object> {
     let at = at.cast::<Object>();
