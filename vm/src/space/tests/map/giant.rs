@@ -1,4 +1,4 @@
-//! Pages of 1 GiB: found among the free folios of a node, mapped by one entry, given back.
+//! Pages of 1 GiB: found among the free blocks of a node, mapped by one entry, given back.
 
 use crate::frame::HugetlbCounts;
 use crate::machine::testing::TestMachine;
