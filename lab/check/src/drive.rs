@@ -193,3 +193,8 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
         assert!(sound, "user code reaches {:?}, which is {kind:?}, to {access:?}", at.pfn());
     }
 }
+
+/// All unordered pairs of what two CPUs can do, of any kind of memory, an operation with itself among them.
+pub(crate) fn unordered<T: Copy>(every: &[T]) -> impl Iterator<Item = (T, T)> + '_ {
+    (0..every.len()).flat_map(move |a| every[a..].iter().map(move |&b| (every[a], b)))
+}

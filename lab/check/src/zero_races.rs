@@ -80,8 +80,7 @@ impl Action {
 
 /// All unordered pairs, an action with itself among them.
 pub fn all() -> impl Iterator<Item = [Action; 2]> {
-    let every = Action::ALL;
-    (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| [every[a], every[b]]))
+    super::drive::unordered(&Action::ALL).map(|(a, b)| [a, b])
 }
 
 const HUGE: u64 = PageSize::Huge.bytes();

@@ -26,9 +26,9 @@ pub const fn table(level: Level) -> Rank {
 pub const GATHER: Rank = Rank(24);
 /// The right to revoke other CPUs' caches.
 pub const DRAIN: Rank = Rank(26);
-/// A slab pool's shared list of slabs.
+/// The slabs with free objects of a slab pool.
 pub const SLAB: Rank = Rank(28);
-/// What the hugetlb pool of huge pages has, of one size.
+/// What the hugetlb pool of one size has.
 pub const HUGETLB: Rank = Rank(30);
 /// The right to take frames of several regions of a zone as one.
 pub const ZONE_RUN: Rank = Rank(31);

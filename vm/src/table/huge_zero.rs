@@ -85,9 +85,8 @@ impl<M: Machine> PageTable<'_, M> {
 
     /// Whether the leaf, in a table of `level` of this tree, maps the huge zero page, or shows one by table.
     pub(crate) fn is_huge_zero(&self, leaf: Leaf, level: Level) -> bool {
-        !leaf.owned()
-            && level == Level::Pmd
-            && (leaf.by_table() || self.memory.zero_pages().is_huge_zero(leaf.pfn))
+        let is_page = || self.memory.meta(leaf.pfn).is_some_and(|meta| meta.state().is_huge_zero());
+        !leaf.owned() && level == Level::Pmd && (leaf.by_table() || is_page())
     }
 }
 

@@ -9,8 +9,10 @@
 //!
 //! Each rule has a small tree in `xtask/fixtures` that breaks it, so that a rule that finds nothing any more
 //! fails its test. Beside the rules, the walks of ARCHITECTURE.md name files that are there (`walks`), the
-//! protocols that comments cite are defined (`protocols`), and the methods of types are counted (`surface`).
+//! protocols that comments cite are defined (`protocols`), the methods of types are counted (`surface`), and
+//! each call of a space has its row of tests (`calls`).
 
+mod calls;
 mod floors;
 mod protocols;
 mod rules;
@@ -72,6 +74,7 @@ fn check(root: &Path) -> Result<(usize, Vec<Violation>), String> {
     violations.extend(walks::check(root));
     violations.extend(protocols::check(root));
     violations.extend(surface::check(root));
+    violations.extend(calls::check(root));
     violations.sort();
     Ok((files.len(), violations))
 }

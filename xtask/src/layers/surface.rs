@@ -86,15 +86,30 @@ pub fn print(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// The public methods of a type of the library.
+pub fn public_methods(root: &Path, of: &str) -> BTreeSet<String> {
+    let mut methods = BTreeSet::new();
+    for (_, tokens) in library(root) {
+        let is_its = |function: &Function<'_>| function.is_public && function.of == Some(of);
+        methods.extend(functions(&tokens).into_iter().filter(is_its).map(|method| method.name.to_string()));
+    }
+    methods
+}
+
+/// The files of the library below `root`, without its tests.
+fn library(root: &Path) -> impl Iterator<Item = (String, Vec<Token>)> {
+    let named = crate::sources(&root.join("vm/src"))
+        .into_iter()
+        .map(move |path| (path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned(), path));
+    let files = named.filter(|(file, _)| !crate::is_for_tests(file));
+    files.map(|(file, path)| (file, tokens(&fs::read_to_string(path).unwrap_or_default())))
+}
+
 impl Surface {
-    /// The library below `root`, without its tests.
     fn of(root: &Path) -> Self {
         let mut surface = Self::default();
-        for path in crate::sources(&root.join("vm/src")) {
-            let file = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-            if !crate::is_for_tests(&file) {
-                surface.add(&file, &tokens(&fs::read_to_string(&path).unwrap_or_default()));
-            }
+        for (file, tokens) in library(root) {
+            surface.add(&file, &tokens);
         }
         surface
     }

@@ -3,20 +3,21 @@
 use super::Mutation;
 use super::Test::{Model, Unit};
 
-const UNIT: super::Test = Unit("huge::collapse");
-const ZERO: super::Test = Unit("huge::zero");
+const COLLAPSE_STEPS: super::Test = Unit("space::tests::collapse::steps");
+const COLLAPSE_REGIONS: super::Test = Unit("space::tests::collapse::regions");
+const ZERO: super::Test = Unit("space::tests::collapse::huge");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
     Mutation {
         point: "collapse.rest-not-zeroed",
         wrong: "pages that held nothing show what the folio held",
-        test: UNIT,
+        test: COLLAPSE_REGIONS,
     },
     Mutation {
         point: "collapse.refused-reference-skipped",
         wrong: "a page whose frame has too many references becomes zeros",
-        test: UNIT,
+        test: COLLAPSE_REGIONS,
     },
     Mutation {
         point: "collapse.pin-ignored",
@@ -26,7 +27,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "collapse.written-not-copied-again",
         wrong: "what was stored while the region was copied is lost",
-        test: UNIT,
+        test: COLLAPSE_STEPS,
     },
     Mutation {
         point: "collapse.taken-not-noted",
@@ -36,22 +37,22 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "collapse.left-writable",
         wrong: "programs store to pages that are copied, and no fault says so",
-        test: UNIT,
+        test: COLLAPSE_REGIONS,
     },
     Mutation {
         point: "collapse.weakened-not-flushed",
         wrong: "a TLB still allows stores to pages that are copied",
-        test: UNIT,
+        test: COLLAPSE_REGIONS,
     },
     Mutation {
         point: "collapse.flush-skipped",
         wrong: "a TLB holds base pages, and the huge page in their place",
-        test: UNIT,
+        test: COLLAPSE_REGIONS,
     },
     Mutation {
         point: "collapse.installed-before-flush",
         wrong: "a TLB may hold a page and the huge page that has replaced it",
-        test: Unit("space::tests::huge::collapse_steps"),
+        test: COLLAPSE_STEPS,
     },
     Mutation {
         point: "collapse.discards-not-held",

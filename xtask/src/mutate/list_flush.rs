@@ -4,13 +4,13 @@ use super::Mutation;
 use super::Test::Unit;
 
 const HUGE: super::Test =
-    Unit("space::tests::huge::copies::what_clears_or_weakens_a_huge_leaf_tells_each_of_its_pages");
+    Unit("space::tests::flush::huge::what_clears_or_weakens_a_huge_leaf_tells_each_of_its_pages");
 const FORK: super::Test =
-    Unit("space::tests::huge::copies::a_fork_tells_each_page_of_the_leaf_that_may_not_be_written_any_more");
-const ZEROS: super::Test = Unit("space::tests::huge::copies::a_store_to_zeros_tells_each_of_their_pages");
-const END: super::Test = Unit("space::tests::huge::copies::the_end_of_a_space_tells_all_of_its_pages_first");
-const OBJECT: super::Test = Unit("space::tests::huge::object::copies");
-const POOL: super::Test = Unit("space::tests::pool::copies");
+    Unit("space::tests::flush::huge::a_fork_tells_each_page_of_the_leaf_that_may_not_be_written_any_more");
+const ZEROS: super::Test = Unit("space::tests::flush::huge::a_store_to_zeros_tells_each_of_their_pages");
+const END: super::Test = Unit("space::tests::flush::huge::the_end_of_a_space_tells_all_of_its_pages_first");
+const OBJECT: super::Test = Unit("space::tests::flush::shared_huge");
+const POOL: super::Test = Unit("space::tests::flush::pool");
 const PARTS: super::Test = Unit("tlb::tests::edited::what_parts_have_edited_is_told_whole");
 const GUARD: super::Test = Unit("space::tests::markers");
 

@@ -3,7 +3,7 @@
 use super::Mutation;
 use super::Test::{Model, Unit};
 
-const PINS: super::Test = Unit("space::tests::object::pins");
+const PINS: super::Test = Unit("space::tests::pin::object");
 const WAITS: super::Test = Model("loom_a_fault_that_waits_for_a_page_is_woken");
 
 /// All of them.
@@ -11,7 +11,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "fault.object-page-writable",
         wrong: "a load in a private mapping lets stores reach the object",
-        test: Unit("space::tests::object::private"),
+        test: Unit("space::tests::fault::object"),
     },
     Mutation {
         point: "pin.object-page-pinned",
@@ -27,7 +27,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "object.end-ignored",
         wrong: "a page beyond the end of an object is filled",
-        test: Unit("space::tests::object::beyond"),
+        test: Unit("space::tests::fault::beyond"),
     },
     Mutation { point: "pager.not-woken", wrong: "a page becomes ready, and no fault is woken", test: WAITS },
     Mutation {

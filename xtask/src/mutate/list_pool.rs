@@ -3,13 +3,14 @@
 use super::Mutation;
 use super::Test::{Model, Unit};
 
+const PROGRESS_POOL: super::Test = Unit("space::tests::progress::pool");
+const PIN_POOL: super::Test = Unit("space::tests::pin::pool");
+const FORK_POOL_COW: super::Test = Unit("space::tests::fork::pool_cow");
+const TAKE_BACK_POOL_PAGE: super::Test = Unit("space::tests::unmap_hugetlb_sharers");
 const COUNTS: super::Test = Unit("frame::hugetlb::tests");
-const RESERVES: super::Test = Unit("space::tests::pool::reserves");
-const EDITS: super::Test = Unit("space::tests::pool::edits");
-const FORK: super::Test = Unit("space::tests::pool::fork");
-const SHARED: super::Test = Unit("space::tests::pool::shared");
-const PINS: super::Test = Unit("space::tests::pool::pins");
-const COW: super::Test = Unit("space::tests::pool::cow");
+const EDITS: super::Test = Unit("space::tests::unmap::pool");
+const FORK: super::Test = Unit("space::tests::fork::pool");
+const PINS: super::Test = Unit("space::tests::pin::pool");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -22,14 +23,18 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pool.reserve-kept",
         wrong: "munmap leaves pages set aside for no mapping",
-        test: RESERVES,
+        test: Unit("space::tests::map::pool"),
     },
     Mutation {
         point: "pool.folio-freed-to-zone",
         wrong: "a page that was in use does not come back to the pool",
-        test: RESERVES,
+        test: Unit("space::tests::mbind::pool"),
     },
-    Mutation { point: "pool.folio-not-zeroed", wrong: "a page shows what it held before", test: RESERVES },
+    Mutation {
+        point: "pool.folio-not-zeroed",
+        wrong: "a page shows what it held before",
+        test: Unit("space::tests::fault::pool"),
+    },
     Mutation { point: "pool.page-cut", wrong: "munmap and mprotect cut huge pages", test: EDITS },
     Mutation {
         point: "pool.restored-though-pinned",
@@ -39,7 +44,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pool.lost-page-absent",
         wrong: "a child finds zeros where its parent had stored something",
-        test: COW,
+        test: TAKE_BACK_POOL_PAGE,
     },
     Mutation {
         point: "pool.fork-flush-skipped",
@@ -69,38 +74,42 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pool.copied-before-flush",
         wrong: "a page is copied while a fork that shares it has not flushed",
-        test: COW,
+        test: FORK_POOL_COW,
     },
     Mutation {
         point: "pool.copy-flush-skipped",
         wrong: "a CPU loads from the page that was copied",
-        test: COW,
+        test: FORK_POOL_COW,
     },
     Mutation {
         point: "pool.restored-though-shared",
         wrong: "a page is set aside again that a child has",
-        test: COW,
+        test: Unit("space::tests::madvise::pool"),
     },
     Mutation {
         point: "pool.taken-before-flush",
         wrong: "a child loads from a page that was taken from it",
-        test: COW,
+        test: TAKE_BACK_POOL_PAGE,
     },
-    Mutation { point: "pool.taken-by-a-child", wrong: "a child takes a page from its parent", test: COW },
+    Mutation {
+        point: "pool.taken-by-a-child",
+        wrong: "a child takes a page from its parent",
+        test: FORK_POOL_COW,
+    },
     Mutation {
         point: "pool.shared-copied",
         wrong: "a child has a copy of what it shares with its parent",
-        test: SHARED,
+        test: PIN_POOL,
     },
     Mutation {
         point: "pool.object-reserve-kept",
         wrong: "shared memory counts a page as set aside that it has got",
-        test: SHARED,
+        test: PIN_POOL,
     },
     Mutation {
         point: "pool.object-reserve-lost",
         wrong: "what is set aside for shared memory stays so when it ends",
-        test: SHARED,
+        test: Unit("space::tests::protect::pool"),
     },
     Mutation {
         point: "pool.backing-kept-between-attempts",
@@ -110,17 +119,17 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "pool.astray-not-noted",
         wrong: "a fault waits for a page as long as a caller keeps a reference to it",
-        test: Unit("space::tests::pool::progress"),
+        test: PROGRESS_POOL,
     },
     Mutation {
         point: "pool.taken-though-kept",
         wrong: "a child loses its page though a reference keeps its owner from having it",
-        test: Unit("space::tests::pool::progress"),
+        test: PROGRESS_POOL,
     },
     Mutation {
         point: "pool.surplus-noted-late",
         wrong: "a page that comes back while the pool is made smaller stays",
-        test: Unit("space::tests::pool::progress"),
+        test: PROGRESS_POOL,
     },
     Mutation {
         point: "progress.never-ends",

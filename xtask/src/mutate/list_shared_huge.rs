@@ -3,13 +3,9 @@
 use super::Mutation;
 use super::Test::{Model, Unit};
 
-const FAULTS: super::Test = Unit("space::tests::huge::object::faults");
-const EDITS: super::Test = Unit("space::tests::huge::object::edits");
+const MAP_SHARED_HUGE: super::Test = Unit("space::tests::map::shared_huge");
 
-const ONE_MAPPING: super::Test = Unit(
-    "space::tests::huge::object::faults::\
-     a_huge_page_lies_in_one_mapping_at_the_same_place_within_a_huge_page",
-);
+const ONE_MAPPING: super::Test = Unit("space::tests::fault::shared_huge");
 
 /// All of them.
 pub const ALL: &[Mutation] = &[
@@ -21,22 +17,22 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "shared-thp.place-unaligned",
         wrong: "shared memory that may go anywhere is put where no huge page fits",
-        test: FAULTS,
+        test: MAP_SHARED_HUGE,
     },
     Mutation {
         point: "shared-thp.parts-unmapped",
         wrong: "frames of a folio that is split do not count the huge leaves that map it",
-        test: FAULTS,
+        test: Unit("space::tests::fault::shared_huge"),
     },
     Mutation {
         point: "shared-thp.not-noted",
         wrong: "munmap of a part of shared memory does not look for a huge leaf at its ends",
-        test: EDITS,
+        test: MAP_SHARED_HUGE,
     },
     Mutation {
         point: "shared-thp.flush-skipped",
         wrong: "a CPU goes on to use a huge leaf of shared memory that a call has cleared",
-        test: EDITS,
+        test: Unit("space::tests::unmap::shared_huge"),
     },
     Mutation {
         point: "shared-thp.dead-filled",

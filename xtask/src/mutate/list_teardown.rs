@@ -58,6 +58,6 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "gather.deferred-forgotten",
         wrong: "frames that wait in their slots are lost where a huge page is flushed before",
-        test: Unit("space::tests::huge::edits"),
+        test: Unit("space::tests::unmap::huge"),
     },
 ];

@@ -3,9 +3,10 @@
 use super::Mutation;
 use super::Test::{Lab, Model, Unit};
 
-const FAULTS: super::Test = Unit("space::tests::huge::faults");
-const EDITS: super::Test = Unit("space::tests::huge::edits");
-const SHARED: super::Test = Unit("space::tests::huge::shared");
+const FAULT_HUGE: super::Test = Unit("space::tests::fault::huge");
+const MADVISE_HUGE: super::Test = Unit("space::tests::madvise::huge");
+const SHARED: super::Test = Unit("space::tests::fork::huge");
+const UNMAP_HUGE: super::Test = Unit("space::tests::unmap::huge");
 const CUTS: super::Test =
     Lab("modelled", "huge::no_huge_page_reaches_beyond_what_a_writer_has_left_of_its_mapping");
 
@@ -16,27 +17,37 @@ pub const ALL: &[Mutation] = &[
         wrong: "a huge page that helpers were to zero shows what its folio held",
         test: Unit("space::tests::populate::base::a_huge_page_is_zero_whoever_has_zeroed_its_parts"),
     },
-    Mutation { point: "alloc.folio-not-zeroed", wrong: "a huge page shows what its folio held", test: EDITS },
+    Mutation {
+        point: "alloc.folio-not-zeroed",
+        wrong: "a huge page shows what its folio held",
+        test: MADVISE_HUGE,
+    },
     Mutation {
         point: "zone.largest-block-not-noted",
         wrong: "faults believe that no block is free, and never allocate one",
-        test: FAULTS,
+        test: FAULT_HUGE,
     },
-    Mutation { point: "thp.refusal-ignored", wrong: "memory that refuses huge pages gets one", test: FAULTS },
+    Mutation {
+        point: "thp.refusal-ignored",
+        wrong: "memory that refuses huge pages gets one",
+        test: FAULT_HUGE,
+    },
     Mutation {
         point: "thp.advice-not-noted",
         wrong: "writers do not look for the huge pages of a mapping that asked for them",
-        test: Unit("huge::faults::a_mapping_that_asks_for_huge_pages_is_split_where_a_range_cuts_it"),
+        test: Unit(
+            "space::tests::unmap::huge::a_mapping_that_asks_for_huge_pages_is_split_where_a_range_cuts_it",
+        ),
     },
     Mutation {
         point: "split.lazyfree-lost",
         wrong: "the frames of a split folio are not to be discarded any more",
-        test: EDITS,
+        test: MADVISE_HUGE,
     },
     Mutation {
         point: "pin.fast-huge-pinned",
         wrong: "a fast pin of a part pins the first frame",
-        test: EDITS,
+        test: Unit("space::tests::pin::huge"),
     },
     Mutation {
         point: "thp.entry-not-rechecked",
@@ -61,7 +72,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "thp.fork-ignored",
         wrong: "a fault installs a huge page that a fork under way has passed",
-        test: FAULTS,
+        test: FAULT_HUGE,
     },
     Mutation {
         point: "zap.huge-unlocked-before-flush",
@@ -71,17 +82,17 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "madvise.freed-beyond-range",
         wrong: "a part that may be discarded makes all of its huge page go",
-        test: Unit("space::tests::huge::edits"),
+        test: MADVISE_HUGE,
     },
     Mutation {
         point: "map.tables-kept",
         wrong: "memory that is mapped over a whole region gets base pages for ever",
-        test: FAULTS,
+        test: Unit("space::tests::map::huge"),
     },
     Mutation {
         point: "madvise.free-splits-zeros",
         wrong: "MADV_FREE of a part of the huge zero page splits it",
-        test: Unit("huge::zero"),
+        test: MADVISE_HUGE,
     },
     Mutation {
         point: "thp.fork-left-writable",
@@ -91,7 +102,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "thp.fork-flush-skipped",
         wrong: "a CPU writes a huge page that the child has through its TLB",
-        test: EDITS,
+        test: UNMAP_HUGE,
     },
     Mutation {
         point: "thp.fork-cursor-not-advanced",
@@ -126,6 +137,6 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "rmap.part-of-huge-missed",
         wrong: "the reverse map passes by a huge leaf of a folio that another space has split",
-        test: Unit("space::tests::huge::rmap"),
+        test: Unit("space::tests::rmap::huge"),
     },
 ];

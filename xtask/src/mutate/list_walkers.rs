@@ -71,7 +71,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "read-here.first-frame-of-leaf",
         wrong: "a handler reads the first frame of a huge page for each of its pages",
-        test: Unit("space::tests::huge::edits"),
+        test: Unit("space::tests::walk::huge"),
     },
     Mutation {
         point: "pin.last-block-left",

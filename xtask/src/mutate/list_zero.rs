@@ -3,8 +3,9 @@
 use super::Mutation;
 use super::Test::{Model, Unit};
 
+const FLUSH_HUGE: super::Test = Unit("space::tests::flush::huge");
+const FORK_ZERO: super::Test = Unit("space::tests::fork::zero");
 const PAGES: super::Test = Unit("frame::huge_zero::tests");
-const SPACES: super::Test = Unit("space::tests::huge::zero");
 const KNOWN: super::Test = Unit("space::fault::tests::known_zero");
 
 /// All of them.
@@ -40,16 +41,16 @@ pub const ALL: &[Mutation] = &[
         wrong: "a program writes to the page that a second load has mapped",
         test: KNOWN,
     },
-    Mutation { point: "zero.huge-leaf-writable", wrong: "a program writes to the page", test: SPACES },
+    Mutation { point: "zero.huge-leaf-writable", wrong: "a program writes to the page", test: FORK_ZERO },
     Mutation {
         point: "zero.huge-not-flushed",
         wrong: "a CPU goes on reading zeros after another has stored",
-        test: SPACES,
+        test: Unit("space::tests::fault::zero"),
     },
     Mutation {
         point: "zero.split-as-given",
         wrong: "a split leaf shows frames inside of the page, which may be freed",
-        test: SPACES,
+        test: FORK_ZERO,
     },
     Mutation {
         point: "zero.fork-cursor-not-advanced",
@@ -64,7 +65,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "zero.replaced-though-refused",
         wrong: "a store brings a huge page where those were refused since the load",
-        test: Unit("space::tests::huge::zero"),
+        test: Unit("space::tests::fault::zero"),
     },
     Mutation {
         point: "zero.table-placed-relaxed",
@@ -79,21 +80,21 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "zero.table-made-writable",
         wrong: "a slot allows stores to all pages that the table of zeros shows",
-        test: Unit("space::tests::huge::virtual_zero"),
+        test: Unit("space::tests::protect::huge"),
     },
     Mutation {
         point: "zero.table-translated-as-block",
         wrong: "a walker is told frames beside the table of zeros",
-        test: Unit("space::tests::huge::virtual_zero"),
+        test: Unit("space::tests::walk::huge"),
     },
     Mutation {
         point: "zero.table-flushed-as-leaf",
         wrong: "a store or a split leaves TLBs all pages of the table of zeros but one",
-        test: Unit("space::tests::huge::virtual_zero"),
+        test: FLUSH_HUGE,
     },
     Mutation {
         point: "zero.table-unhooked-as-leaf",
         wrong: "munmap leaves TLBs all pages of the table of zeros but one",
-        test: Unit("space::tests::huge::virtual_zero"),
+        test: FLUSH_HUGE,
     },
 ];

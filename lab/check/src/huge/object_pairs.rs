@@ -9,6 +9,7 @@
 use super::HUGE_BYTES;
 use super::scene::{Cpu, Operation, Scene};
 use crate::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
+use crate::drive::unordered;
 use interleaf::machine::Format;
 use interleaf::space::{MapRequest, Place, Sharing};
 use interleaf::units::{Access, VirtAddr};
@@ -56,8 +57,7 @@ impl ObjectOperation {
 
 /// All unordered pairs.
 pub fn all_objects() -> impl Iterator<Item = (ObjectOperation, ObjectOperation)> {
-    let every = ObjectOperation::ALL;
-    (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| (every[a], every[b])))
+    unordered(&ObjectOperation::ALL)
 }
 
 /// The huge pages, in the main window of the setting.

@@ -8,6 +8,7 @@
 use super::HUGE_BYTES;
 use super::scene::{Cpu, Machine, Operation, Scene};
 use crate::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
+use crate::drive::unordered;
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Error};
 use interleaf::sync::wait_until;
@@ -79,8 +80,7 @@ impl HugeOperation {
 
 /// All unordered pairs.
 pub fn all_huge() -> impl Iterator<Item = (HugeOperation, HugeOperation)> {
-    let every = HugeOperation::ALL;
-    (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| (every[a], every[b])))
+    unordered(&HugeOperation::ALL)
 }
 
 /// A collapse with each other operation, and two of them.

@@ -9,6 +9,7 @@
 use super::HUGE_BYTES;
 use super::scene::{Cpu, Machine, Operation, Scene};
 use crate::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
+use crate::drive::unordered;
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MapBacking, MapRequest, Place, Sharing};
 use interleaf::units::{Access, PageSize, VirtAddr};
@@ -81,10 +82,9 @@ impl PoolOperation {
 /// All unordered pairs of operations on private memory, and of those on shared memory; and each of the latter
 /// beside what also changes the pool's counts, or both kinds of memory.
 pub fn all_pool() -> impl Iterator<Item = (PoolOperation, PoolOperation)> {
-    let every = PoolOperation::ALL;
     let meets_all = |one| matches!(one, PoolOperation::MapAgain | PoolOperation::Fork);
-    let pairs = (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| (every[a], every[b])));
-    pairs.filter(move |&(a, b)| a.is_of_shared() == b.is_of_shared() || meets_all(a) || meets_all(b))
+    unordered(&PoolOperation::ALL)
+        .filter(move |&(a, b)| a.is_of_shared() == b.is_of_shared() || meets_all(a) || meets_all(b))
 }
 
 /// The arena, in the main window of the setting.

@@ -31,6 +31,5 @@ pub use run::{PairFailure, run_pair};
 
 /// All unordered pairs, an operation with itself among them.
 pub fn all() -> impl Iterator<Item = (Operation, Operation)> {
-    let every = Operation::ALL;
-    (0..every.len()).flat_map(move |a| (a..every.len()).map(move |b| (every[a], every[b])))
+    crate::drive::unordered(Operation::ALL)
 }

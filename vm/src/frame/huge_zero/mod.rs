@@ -102,8 +102,7 @@ impl<'m, M: Machine> ZeroPages<'m, M> {
     /// reference; else it is stale at once.
     #[inline]
     pub fn is_huge_zero(self, pfn: Pfn) -> bool {
-        let state = self.memory.meta(pfn).map(super::FrameMeta::state);
-        state.is_some_and(|state| state.kind() == Kind::Zero && state.order() == Order::HUGE)
+        self.memory.meta(pfn).is_some_and(|meta| meta.state().is_huge_zero())
     }
 
     /// Whether the frame is a zero page, or a huge one begins there: it is never written.

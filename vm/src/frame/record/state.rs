@@ -157,6 +157,10 @@ impl FrameState {
     pub const fn is_lazyfree(self) -> bool {
         self.0 & LAZYFREE != 0
     }
+    /// Whether a huge zero page begins at the frame.
+    pub(crate) const fn is_huge_zero(self) -> bool {
+        matches!(self.kind(), Kind::Zero) && self.order().0 == Order::HUGE.0
+    }
     /// Whether the folio goes back to the hugetlb pool.
     pub const fn is_hugetlb(self) -> bool {
         self.0 & HUGETLB != 0

@@ -38,6 +38,7 @@ pub(in crate::frame) fn nearest_zone(
 
 impl DistanceList<'_> {
     /// The index of the zone that is nearest to a CPU.
+    #[inline]
     pub fn local_zone(&self, cpu: CpuId) -> usize {
         self.local_zones.get(cpu.index()).map_or(0, |&zone| zone as usize)
     }

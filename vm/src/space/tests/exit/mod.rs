@@ -1,3 +1,4 @@
 //! The end of a space, by kind of memory.
 
 mod large;
+mod pool;

@@ -1,3 +1,5 @@
 //! mbind, by kind of memory.
 
 mod base;
+mod huge;
+mod pool;

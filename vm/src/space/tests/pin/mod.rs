@@ -2,5 +2,9 @@
 
 mod base;
 mod fast;
+mod huge;
+mod object;
+mod pool;
 mod random;
 mod range;
+mod shared_huge;

@@ -1,3 +1,7 @@
 //! mprotect, by kind of memory.
 
 mod base;
+mod huge;
+mod object;
+mod pool;
+mod shared_huge;

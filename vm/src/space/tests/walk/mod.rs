@@ -3,3 +3,4 @@
 mod accessed;
 mod address;
 mod call_chain;
+mod huge;

@@ -2,10 +2,18 @@
 
 pub(super) mod base;
 pub(super) mod bounded;
+pub(super) mod collapse;
 pub(super) mod helpers;
+pub(super) mod huge;
 pub(super) mod large;
+pub(super) mod object;
+pub(super) mod pager;
 pub(super) mod pins;
+pub(super) mod pool;
 pub(super) mod rmap;
+pub(super) mod shared_huge;
+pub(super) mod sizes;
+pub(super) mod zero;
 
 use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::Format;

@@ -1,0 +1,4 @@
+//! brk, by kind of memory.
+
+mod huge;
+mod pool;

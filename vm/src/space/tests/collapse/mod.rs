@@ -1,0 +1,5 @@
+//! Collapse of base pages into huge ones, by kind of memory.
+
+mod huge;
+mod regions;
+mod steps;

@@ -1,0 +1,14 @@
+//! Faults, by kind of memory.
+
+mod beyond;
+mod fragmented;
+mod huge;
+mod object;
+mod pager;
+mod pager_waits;
+mod pool;
+mod shared_huge;
+mod sizes;
+mod sizes_lack;
+mod zero;
+mod zero_table;
