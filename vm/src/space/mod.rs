@@ -17,6 +17,7 @@
 //! | `object_handle` | handles that keep objects, and what a request maps of one |
 //! | `vm` `options` | the state that all spaces of a machine share, and how it is made |
 //! | `counters` `error` `layout` | counters, errors, the layout of a space |
+//! | `tests` `models` | tests by call, models in loom |
 //!
 //! # Locks
 //!

@@ -21,10 +21,14 @@
 //! and the pages must be what one of them gives. So nothing written is lost, nothing old is read after a call
 //! has returned, no permitted access is refused. Every access checks its frame while it lasts: a CPU never
 //! reaches a freed one. Afterwards everything is recounted.
+//!
+//! Where no model says what may come of a pair, huge pages and the hugetlb pool, a pair is played on a
+//! [`scene`], and each CPU asserts what holds whatever the order.
 
 mod allowed;
 mod operations;
 mod run;
+pub mod scene;
 
 pub use operations::{Memory, Operation, Place, Step, Variation};
 pub use run::{PairFailure, run_pair};

@@ -5,11 +5,21 @@ use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
 use interleaf::vma::HugePolicy;
 use interleaf::vma::MthpPolicies;
-use interleaf_check::huge::{
-    SequenceCounts, all_collapses, all_forks, all_huge, all_objects, all_pool, run_huge_cuts, run_huge_pair,
-    run_object_pair, run_pool_pair, run_sequence,
+use interleaf_check::huge::{SequenceCounts, run_sequence};
+use interleaf_check::pairs::scene::{
+    all_collapses, all_forks, all_huge, all_objects, all_pool, run_huge_cuts, run_huge_pair, run_object_pair,
+    run_pool_pair,
 };
+use interleaf_lab::machine::baton::Report;
+use std::fmt::Debug;
 use std::ops::Range;
+
+/// Plays each pair, of any kind of memory.
+pub fn play<P: Copy + Debug>(pairs: impl Iterator<Item = P>, run: impl Fn(P) -> Result<u64, Box<Report>>) {
+    for pair in pairs {
+        run(pair).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
+    }
+}
 
 fn sequences<F: Format>(seeds: Range<u64>, path: Path) {
     let mut sum = SequenceCounts::default();
@@ -33,20 +43,14 @@ fn locked_faults_with_huge_pages_agree_with_the_model_on_aarch64() {
     sequences::<Aarch64>(1000..1040, Path::Locked);
 }
 
-fn pairs<F: Format>(seeds: Range<u64>) {
-    for pair in all_huge() {
-        run_huge_pair::<F>(pair, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
-    }
-}
-
 #[test]
 fn pairs_of_operations_on_huge_pages_lose_nothing_on_x86() {
-    pairs::<X86_64>(0..6);
+    play(all_huge(), |pair| run_huge_pair::<X86_64>(pair, 0..6));
 }
 
 #[test]
 fn pairs_of_operations_on_huge_pages_lose_nothing_on_aarch64() {
-    pairs::<Aarch64>(100..104);
+    play(all_huge(), |pair| run_huge_pair::<Aarch64>(pair, 100..104));
 }
 
 #[test]
@@ -54,66 +58,42 @@ fn no_huge_page_reaches_beyond_what_a_writer_has_left_of_its_mapping() {
     run_huge_cuts::<X86_64>(0..300).unwrap_or_else(|report| panic!("{report}"));
 }
 
-fn collapses<F: Format>(seeds: Range<u64>) {
-    for pair in all_collapses() {
-        run_huge_pair::<F>(pair, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
-    }
-}
-
 #[test]
 fn a_collapse_beside_each_operation_loses_nothing_on_x86() {
-    collapses::<X86_64>(0..30);
+    play(all_collapses(), |pair| run_huge_pair::<X86_64>(pair, 0..30));
 }
 
 #[test]
 fn a_collapse_beside_each_operation_loses_nothing_on_aarch64() {
-    collapses::<Aarch64>(200..220);
-}
-
-fn forks<F: Format>(seeds: Range<u64>) {
-    for pair in all_forks() {
-        run_huge_pair::<F>(pair, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
-    }
+    play(all_collapses(), |pair| run_huge_pair::<Aarch64>(pair, 200..220));
 }
 
 #[test]
 fn a_child_that_uses_what_it_shares_beside_each_operation_loses_nothing_on_x86() {
-    forks::<X86_64>(0..20);
+    play(all_forks(), |pair| run_huge_pair::<X86_64>(pair, 0..20));
 }
 
 #[test]
 fn a_child_that_uses_what_it_shares_beside_each_operation_loses_nothing_on_aarch64() {
-    forks::<Aarch64>(300..312);
-}
-
-fn pool_pairs<F: Format>(seeds: Range<u64>) {
-    for pair in all_pool() {
-        run_pool_pair::<F>(pair, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
-    }
+    play(all_forks(), |pair| run_huge_pair::<Aarch64>(pair, 300..312));
 }
 
 #[test]
 fn pairs_of_operations_on_the_reserved_pool_lose_nothing_on_x86() {
-    pool_pairs::<X86_64>(0..8);
+    play(all_pool(), |pair| run_pool_pair::<X86_64>(pair, 0..8));
 }
 
 #[test]
 fn pairs_of_operations_on_the_reserved_pool_lose_nothing_on_aarch64() {
-    pool_pairs::<Aarch64>(100..106);
-}
-
-fn object_pairs<F: Format>(seeds: Range<u64>) {
-    for pair in all_objects() {
-        run_object_pair::<F>(pair, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
-    }
+    play(all_pool(), |pair| run_pool_pair::<Aarch64>(pair, 100..106));
 }
 
 #[test]
 fn pairs_of_operations_on_huge_pages_of_shared_memory_lose_nothing_on_x86() {
-    object_pairs::<X86_64>(0..12);
+    play(all_objects(), |pair| run_object_pair::<X86_64>(pair, 0..12));
 }
 
 #[test]
 fn pairs_of_operations_on_huge_pages_of_shared_memory_lose_nothing_on_aarch64() {
-    object_pairs::<Aarch64>(100..112);
+    play(all_objects(), |pair| run_object_pair::<Aarch64>(pair, 100..112));
 }

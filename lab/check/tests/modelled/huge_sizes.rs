@@ -1,12 +1,14 @@
 //! mTHP sizes: random sequences against the model, and pairs of operations on
 //! the seeded machine.
 
+use crate::huge::play;
 use interleaf::machine::Format;
 use interleaf::space::Path;
 use interleaf::table::format::{Aarch64, X86_64};
 use interleaf::units::Order;
 use interleaf::vma::{HugePolicy, MthpPolicies, MthpPolicy};
-use interleaf_check::huge::{SequenceCounts, all_huge, run_sequence, run_size_cuts, run_size_pair};
+use interleaf_check::huge::{SequenceCounts, run_sequence};
+use interleaf_check::pairs::scene::{all_huge, run_size_cuts, run_size_pair};
 use std::ops::Range;
 
 /// Sizes of a seed: all, one, or some of them by advice.
@@ -44,9 +46,7 @@ fn locked_faults_with_sizes_between_agree_with_the_model_on_aarch64() {
 
 fn pairs<F: Format>(seeds: Range<u64>) {
     let sizes = MthpPolicies::NEVER.with(Order(4), MthpPolicy::Always).with(Order(2), MthpPolicy::Always);
-    for pair in all_huge() {
-        run_size_pair::<F>(pair, sizes, seeds.clone()).unwrap_or_else(|report| panic!("{pair:?}: {report}"));
-    }
+    play(all_huge(), |pair| run_size_pair::<F>(pair, sizes, seeds.clone()));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Private mappings of objects, where memory runs out.
 
 use crate::space::tests::world::PAGE;
+use crate::space::tests::world::mishaps::each_allocation;
 use crate::space::tests::world::object::{Object, PRIVATE, Space, at, fault, in_each, request};
 use crate::space::*;
 use crate::units::Access;
@@ -24,8 +25,7 @@ fn steps(space: &Space<'_>, object: &Object<'_>) -> Result<(), Error> {
 /// Whichever allocation is refused, and the next ones: all is done, or memory lacks; and all comes back.
 #[test]
 fn a_lack_of_memory_loses_nothing() {
-    let mut nth = 1;
-    loop {
+    let allocations = each_allocation(|nth| {
         let has_struck = core::cell::Cell::new(false);
         in_each(|vm, space| {
             let object = ObjectHandle::new(vm, 4 * PAGE).unwrap();
@@ -37,10 +37,7 @@ fn a_lack_of_memory_loses_nothing() {
             vm.memory().check().unwrap();
             space.inspect().check_index().unwrap();
         });
-        if !has_struck.get() {
-            break;
-        }
-        nth += 1;
-    }
-    assert!(nth > 8, "{nth} allocations");
+        has_struck.get()
+    });
+    assert!(allocations >= 8, "{allocations} allocations");
 }

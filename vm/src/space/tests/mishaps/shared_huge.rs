@@ -1,16 +1,16 @@
 //! Every allocation fails in turn: of faults on huge pages of shared memory, and of calls on parts of them.
 
-use crate::frame::{BootMap, Init, Region, RegionKind};
 use crate::machine::Format;
 use crate::machine::testing::{TestFormat, TestMachine};
 use crate::space::tests::world::PAGE;
 use crate::space::tests::world::huge::{HUGE, at};
+use crate::space::tests::world::mishaps::each_allocation;
 use crate::space::tests::world::shared_huge::{
-    Space, fault, in_each, is_base, is_huge, leaf, load, map, map_same, recount, store,
+    Space, fault, in_each, is_base, is_huge, leaf, load, map, map_same, recount, run, store,
 };
-use crate::space::{AddressSpace, Advice, Error, Fault, Layout, Path, Vm, VmOptions};
+use crate::space::{Advice, Error, Fault, Path, Vm};
 use crate::table::format::{Aarch64, X86_64};
-use crate::units::{Access, NodeId};
+use crate::units::Access;
 use crate::vma::{SharedHugePolicy, VmaFlags};
 
 /// Plays `call`, with its `nth` allocation refused, on two spaces whose object has a byte in each page. False
@@ -43,30 +43,14 @@ fn strike<F: Format>(
 #[test]
 fn a_lack_of_memory_changes_no_mapping_and_no_contents() {
     fn each<F: Format>(call: fn(&Space<'_, F>) -> Result<(), Error>, allocates: bool) {
-        use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-        static NTH: AtomicU64 = AtomicU64::new(0);
-        let mut nth = 1;
-        loop {
-            NTH.store(nth, Relaxed);
-            let machine = TestMachine::<F>::of_format(8 * HUGE, 2);
-            let frames = machine.frames();
-            let (start, len_bytes) = (frames.start.addr(), frames.len() * PAGE);
-            let kind = RegionKind::Usable(Init::Dirty);
-            let map = BootMap::new(&[Region { start, len_bytes, kind, node: NodeId(0) }]).unwrap();
-            let shared_huge_pages = SharedHugePolicy::Always;
-            let options = VmOptions { shared_huge_pages, ..VmOptions::default() };
-            let vm = Vm::start(map.claim(&machine).unwrap(), options).unwrap();
-            let space = AddressSpace::new(&vm, Layout::linux::<F>().overcommit(), Path::Speculative).unwrap();
-            let has_struck = strike(&vm, &space, nth, call);
-            drop(space);
-            vm.trim();
-            vm.memory().check().unwrap();
-            if !has_struck {
-                break;
-            }
-            nth += 1;
-        }
-        assert_eq!(nth > 1, allocates);
+        let allocations = each_allocation(|nth| {
+            let mut has_struck = false;
+            run::<F>(8 * HUGE, SharedHugePolicy::Always, Path::Speculative, |vm, space| {
+                has_struck = strike(vm, &space, nth, call);
+            });
+            has_struck
+        });
+        assert_eq!(allocations > 0, allocates);
     }
     each::<TestFormat>(|space| space.unmap(at(3), HUGE * PAGE), true);
     each::<X86_64>(|space| space.protect(at(3), HUGE * PAGE, VmaFlags::READ), true);

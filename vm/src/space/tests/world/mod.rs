@@ -6,6 +6,7 @@ pub(super) mod collapse;
 pub(super) mod helpers;
 pub(super) mod huge;
 pub(super) mod large;
+pub(super) mod mishaps;
 pub(super) mod object;
 pub(super) mod pager;
 pub(super) mod pins;

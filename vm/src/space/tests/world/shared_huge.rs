@@ -47,7 +47,7 @@ pub(in crate::space::tests) fn run<F: Format>(
     frames: u64,
     policy: SharedHugePolicy,
     path: Path,
-    test: fn(&Vm<'_, TestMachine<F>>, Space<'_, F>),
+    test: impl FnOnce(&Vm<'_, TestMachine<F>>, Space<'_, F>),
 ) {
     let machine = TestMachine::<F>::of_format(frames, 2);
     let frames = machine.frames();

@@ -6,10 +6,10 @@
 //! order: no store is lost, nothing is reached that is not mapped, no TLB holds two sizes, and counts of
 //! frames are those of entries.
 
-use super::HUGE_BYTES;
-use super::scene::{Cpu, Operation, Scene};
+use super::{Cpu, Operation, Scene};
 use crate::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
 use crate::drive::unordered;
+use crate::huge::HUGE_BYTES;
 use interleaf::machine::Format;
 use interleaf::space::{MapRequest, Place, Sharing};
 use interleaf::units::{Access, VirtAddr};

@@ -3,10 +3,27 @@
 //! A kind of memory says how the space is prepared, and what an operation does ([`Operation`]). Whatever that
 //! is, afterwards all that the library keeps adds up, no TLB has seen the impossible, and every frame and
 //! every page of the pool comes back.
+//!
+//! | file | kind |
+//! |---|---|
+//! | `huge` | huge pages, and mTHP folios |
+//! | `shared_huge` | huge pages of shared memory |
+//! | `pool` | the hugetlb pool |
 
-use super::HUGE;
+mod huge;
+mod pool;
+mod shared_huge;
+
+pub use huge::{
+    HugeOperation, all_collapses, all_forks, all_huge, run_huge_cuts, run_huge_pair, run_size_cuts,
+    run_size_pair,
+};
+pub use pool::{PoolOperation, all_pool, run_pool_pair};
+pub use shared_huge::{ObjectOperation, all_objects, run_object_pair};
+
 use crate::calls::{Call, CallResult};
 use crate::drive::Driver;
+use crate::huge::HUGE;
 use crate::library::layout_of;
 use crate::recount::QuiescentSystem;
 use crate::setting::Setting;
@@ -22,11 +39,11 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
 /// The machine that a pair is played on.
-pub(super) type Machine<F> = SoftMachine<Baton, F>;
+type Machine<F> = SoftMachine<Baton, F>;
 
 /// What a scene has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scene {
+struct Scene {
     /// Huge pages of the hugetlb pool.
     pub pool: u64,
     /// As many frames as so many huge pages take, beside those of the pool.
@@ -38,7 +55,7 @@ pub(super) struct Scene {
 }
 
 /// What one CPU does.
-pub(super) trait Operation: Copy + Send + Sync + 'static {
+trait Operation: Copy + Send + Sync + 'static {
     /// Prepares the space, which CPU 0 does not run yet.
     fn map<F: Format>(cpu: &Cpu<'_, '_, F>);
     /// Stores what is there before. The CPU runs the space.
@@ -48,7 +65,7 @@ pub(super) trait Operation: Copy + Send + Sync + 'static {
 }
 
 /// What one CPU works with.
-pub(super) struct Cpu<'a, 'v, F: Format> {
+struct Cpu<'a, 'v, F: Format> {
     pub driver: Driver<'a, 'v, Baton, F>,
     /// Its number.
     pub cpu: u64,

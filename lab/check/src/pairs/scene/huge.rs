@@ -5,10 +5,10 @@
 //! holds whatever the order: no CPU loses a store that is not discarded, none reaches a frame that is not
 //! the page's, no TLB holds two sizes, and everything adds up.
 
-use super::HUGE_BYTES;
-use super::scene::{Cpu, Machine, Operation, Scene};
+use super::{Cpu, Machine, Operation, Scene};
 use crate::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
 use crate::drive::unordered;
+use crate::huge::HUGE_BYTES;
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, Error};
 use interleaf::sync::wait_until;

@@ -6,10 +6,10 @@
 //! that is set aside is there for its fault, no CPU loses a store that is not discarded, or one to shared
 //! memory, no TLB holds what is gone, and the pool's counts are what entries and objects say.
 
-use super::HUGE_BYTES;
-use super::scene::{Cpu, Machine, Operation, Scene};
+use super::{Cpu, Machine, Operation, Scene};
 use crate::calls::{Call, CallResult, MapFlags, PAGE, Prot, advice};
 use crate::drive::unordered;
+use crate::huge::HUGE_BYTES;
 use interleaf::machine::Format;
 use interleaf::space::{AddressSpace, MapBacking, MapRequest, Place, Sharing};
 use interleaf::units::{Access, PageSize, VirtAddr};
