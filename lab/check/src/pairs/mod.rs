@@ -22,7 +22,7 @@
 //! has returned, no permitted access is refused. Every access checks its frame while it lasts: a CPU never
 //! reaches a freed one. Afterwards everything is recounted.
 //!
-//! Where no model says what may come of a pair, huge pages and the reserved pool, a pair is played on a
+//! Where no model says what may come of a pair, huge pages and the hugetlb pool, a pair is played on a
 //! [`scene`], and each CPU asserts what holds whatever the order.
 
 mod allowed;

@@ -6,9 +6,9 @@
 //!
 //! | file | kind |
 //! |---|---|
-//! | `huge` | huge pages, and blocks of sizes between |
+//! | `huge` | huge pages, and mTHP folios |
 //! | `shared_huge` | huge pages of shared memory |
-//! | `pool` | the reserved pool |
+//! | `pool` | the hugetlb pool |
 
 mod huge;
 mod pool;
