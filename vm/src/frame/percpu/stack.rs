@@ -126,16 +126,13 @@ impl<C: Cpu, S: AsRef<[Plain<u64, C>]> + AsMut<[Plain<u64, C>]>> Stack<C, S> {
     pub fn take_coldest(&mut self, count: &Count<C>, words: &mut [u64]) -> usize {
         let len = count.len();
         let taken = len.min(words.len());
-        let slots = &mut self.slots.as_mut()[..len];
+        let slots = self.slots.as_mut();
         for (to, from) in words.iter_mut().zip(&slots[..taken]) {
             *to = from.get();
         }
-        // Piece by piece, each to the place of the one before: whole copies.
-        let mut rest = slots;
-        while rest.len() > taken {
-            let (place, after) = rest.split_at_mut(taken);
-            place.iter_mut().zip(&*after).for_each(|(to, from)| to.set(from.get()));
-            rest = after;
+        for at in taken..len {
+            let word = slots[at].get();
+            slots[at - taken].set(word);
         }
         count.set_len(len - taken);
         taken
