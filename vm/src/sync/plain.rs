@@ -11,6 +11,15 @@ use core::marker::PhantomData;
 #[repr(transparent)]
 pub struct Plain<T, C: Cpu>(T, PhantomData<fn() -> C>);
 
+/// For copies of many fields at once, where nothing is observed: a copy of the field as such is not reported.
+impl<T: Copy, C: Cpu> Copy for Plain<T, C> {}
+
+impl<T: Copy, C: Cpu> Clone for Plain<T, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
 impl<T, C: Cpu> Plain<T, C> {
     /// A field holding `value`.
     pub const fn new(value: T) -> Self {

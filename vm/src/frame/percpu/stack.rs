@@ -130,9 +130,13 @@ impl<C: Cpu, S: AsRef<[Plain<u64, C>]> + AsMut<[Plain<u64, C>]>> Stack<C, S> {
         for (to, from) in words.iter_mut().zip(&slots[..taken]) {
             *to = from.get();
         }
-        for at in taken..len {
-            let word = slots[at].get();
-            slots[at - taken].set(word);
+        if C::OBSERVED {
+            for at in taken..len {
+                let word = slots[at].get();
+                slots[at - taken].set(word);
+            }
+        } else {
+            slots.copy_within(taken..len, 0);
         }
         count.set_len(len - taken);
         taken

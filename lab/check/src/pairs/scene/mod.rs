@@ -1,6 +1,6 @@
 //! The scene of pairs of operations: two CPUs at once that run one space, on the seeded machine.
 //!
-//! A kind of memory says how the space is prepared, and what an operation does ([`Operation`]). Whatever that
+//! A kind of memory says how the space is prepared, and what an operation does (`Operation`). Whatever that
 //! is, afterwards all that the library keeps adds up, no TLB has seen the impossible, and every frame and
 //! every page of the pool comes back.
 //!

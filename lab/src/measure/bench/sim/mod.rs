@@ -66,7 +66,9 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
         return Ok(Vec::new());
     }
     let profile = calibrate::calibrate(options)?;
-    figures(options, Some(profile.costs.cluster as f64 / 1000.0), |workload| predicted(&profile, workload))
+    // A small run judges nothing, and its calibration is rough.
+    let apart_ns = (!options.small).then_some(profile.costs.cluster as f64 / 1000.0);
+    figures(options, apart_ns, |workload| predicted(&profile, workload))
 }
 
 fn predicted(profile: &Profile, workload: &str) -> Result<Predicted, Failure> {
