@@ -47,14 +47,7 @@ pub unsafe fn install(help: Option<Callback<Metal>>) -> bool {
         return false;
     }
     if is_installed {
-        GENERATION.fetch_add(1, SeqCst);
-        // Other threads may keep them from their CPUs.
-        let cpus = || (0..MACHINE.nr_cpus()).map(CpuId);
-        cpus().for_each(Core::expedite_helper);
-        while RUNNING.load(SeqCst) != 0 {
-            sched::yield_now();
-        }
-        cpus().for_each(Core::end_expedite);
+        remove(|| ());
     }
     if let Some(Callback { call, data }) = help {
         CALL.store(call as *mut (), Relaxed);
@@ -64,6 +57,32 @@ pub unsafe fn install(help: Option<Callback<Metal>>) -> bool {
     }
     INSTALLING.store(false, Release);
     true
+}
+
+/// Removes the handler that is installed, whose helpers leave it when `dismiss` is called.
+///
+/// # Panics
+/// Where another caller is at it.
+pub fn take_away(dismiss: impl Fn()) {
+    assert!(!INSTALLING.swap(true, Acquire), "two handlers for helpers at once");
+    if GENERATION.load(Relaxed) & 1 == 1 {
+        remove(dismiss);
+    }
+    INSTALLING.store(false, Release);
+}
+
+/// Waits until all helpers have returned from the handler. `dismiss` is called again and again: a helper that
+/// has looked at the generation may come to where it is dismissed only after a call.
+fn remove(dismiss: impl Fn()) {
+    GENERATION.fetch_add(1, SeqCst);
+    // Other threads may keep them from their CPUs.
+    let cpus = || (0..MACHINE.nr_cpus()).map(CpuId);
+    cpus().for_each(Core::expedite_helper);
+    while RUNNING.load(SeqCst) != 0 {
+        dismiss();
+        sched::yield_now();
+    }
+    cpus().for_each(Core::end_expedite);
 }
 
 /// The handler that is installed, to be restored later. The caller excludes `install` meanwhile.

@@ -10,14 +10,17 @@ use interleaf::units::{Order, PfnRange};
 const BLOCK: Order = Order(5);
 
 /// Runs the suite in frames of `memory`, with handlers of its own in place of the library's, which no other
-/// code may need meanwhile. `None` where there is no memory.
-pub fn run(memory: &Memory<'_, Metal>, harness: &(impl Harness<Metal> + Sync)) -> Option<Report> {
+/// code may need meanwhile: `dismiss` has helpers leave the library's. `None` where there is no memory.
+pub fn run(
+    memory: &Memory<'_, Metal>,
+    harness: &(impl Harness<Metal> + Sync),
+    dismiss: impl Fn(),
+) -> Option<Report> {
     let block = memory.alloc(BLOCK, AllocRequest::DIRTY)?;
     let (interrupt, help) = (MACHINE.interrupt_handler(), helpers::handler());
     // SAFETY: no function is set.
     let _removed = unsafe { MACHINE.set_interrupt_handler(None) };
-    // SAFETY: as above.
-    let _removed = unsafe { MACHINE.set_helper_handler(None) };
+    helpers::take_away(dismiss);
     let frames = PfnRange::new(block.pfn(), block.pfn().add(FRAMES));
     // SAFETY: the frames were just allocated, no handler is set, and the suite's threads run in no space.
     let report = unsafe { conformance::run(&MACHINE, harness, frames) };

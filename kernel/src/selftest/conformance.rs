@@ -40,8 +40,8 @@ impl Harness<Metal> for Threads {
 /// Runs the suite; every rule that this machine's CPUs let it test must hold.
 pub fn run(_: &Options<'_>) -> bool {
     // The helpers leave the worker pool's handler, which the suite's takes the place of.
-    (0..MACHINE.nr_cpus()).for_each(|cpu| memory::workers().dismiss(CpuId(cpu)));
-    let Some(report) = suite::run(memory::vm().memory(), &Threads) else { return false };
+    let dismiss = || (0..MACHINE.nr_cpus()).for_each(|cpu| memory::workers().dismiss(CpuId(cpu)));
+    let Some(report) = suite::run(memory::vm().memory(), &Threads, dismiss) else { return false };
     crate::println!("{report}");
     report.iter().all(|(rule, verdict)| match verdict {
         Verdict::Holds => true,

@@ -58,7 +58,6 @@ pub const EXITING_DETACHED: u32 = 7;
 
 /// Age in nanoseconds of garbage for which an idle CPU interrupts the others. Ticks wake it meanwhile.
 const GARBAGE_AGE_NS: u64 = 1_000_000;
-
 /// Nanoseconds between two ticks.
 const TICK_NS: u64 = 2_000_000;
 

@@ -309,7 +309,7 @@ fn pools(memory: &Memory<'_, Lab>) {
     for _ in 0..3 {
         called!(BoundSlabPool::shrink => bound.shrink());
     }
-    assert!(call!(SlabPool::frames, &pool) > Some(0), "objects that nobody frees stay");
+    assert!(call!(SlabPool::frames, &pool) > Some(0), "objects that are not freed stay");
     on_other_memory(|foreign| {
         assert!(called!(SlabPool::with => pool.with(foreign).tag()).is_none(), "a pool of another memory");
     });

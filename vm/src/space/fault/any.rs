@@ -21,7 +21,7 @@ use crate::space::counters::Counter;
 use crate::space::edit::Split;
 use crate::sync::PreemptGuard;
 use crate::table::{AtPin, AtSharedStore, EntryRef, LeafBits, LeafClass, ZeroLeaf, walk_cached, walk_on};
-use crate::units::{Access, Level, Order, Rights};
+use crate::units::{Access, Level, Order, PageSize, Rights};
 use crate::vma::{OrderSet, ZeroPagePolicy, pages_of};
 
 /// What an attempt does once the read section has ended.
@@ -115,16 +115,14 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             Entry::Leaf(leaf) => (Some(leaf), Some(self.space.entries.table.class_of(leaf, level))),
             _ => (None, None),
         };
-        let size = level.leaf_size().map_or(Order::BASE, crate::units::PageSize::order);
-        let zero = match (leaf, class) {
-            (Some(leaf), Some(class)) if class.is_zeros() => leaf.pfn,
-            _ => self.space.vm.memory.zero_frame(),
-        };
+        let size = level.leaf_size().map_or(Order::BASE, PageSize::order);
+        let zeros = leaf.filter(|_| class.is_some_and(LeafClass::is_zeros));
+        let zero = zeros.map_or_else(|| self.space.vm.memory.zero_frame(), |leaf| leaf.pfn);
         let decision = decide(entry.entry(), self.inputs(access, zero), goal);
         let ask = Questions::of(decision, source);
         let done = |edit| Ok(Some((size, edit, ask)));
-        let at_pin = class.filter(|_| goal == Goal::Pin && level != Level::Pte).map(LeafClass::at_pin);
-        if at_pin == Some(AtPin::Split) {
+        let is_pinned = goal == Goal::Pin && level != Level::Pte;
+        if is_pinned && class.is_some_and(|class| class.at_pin() == AtPin::Split) {
             prepared.allocate_table()?;
             return done(Edit::Split);
         }
@@ -134,55 +132,57 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             Decision::MapZeroPage if level != Level::Pmd => Ok(None),
             Decision::MapZeroPage => match self.find_zeros(access, prepared)? {
                 Some(zero) => done(Edit::Zero(zero)),
-                None if self.space.vm.zero_page == ZeroPagePolicy::None => {
-                    self.plan_map(source, entry, (access, goal), ask, prepared)
-                }
-                None => Ok(None),
+                None if self.space.vm.zero_page != ZeroPagePolicy::None => Ok(None),
+                None => self.plan_map(source, entry, (access, goal), ask, prepared),
             },
             Decision::MapFrame | Decision::MapSource(_) | Decision::CopySource => {
-                let planned = self.plan_map(source, entry, (access, goal), ask, prepared)?;
-                match planned {
-                    Some((Order::BASE, _, _)) if level == Level::Pte => {
-                        if decision == Decision::CopySource {
-                            prepared.allocate_frame()?;
-                        }
-                        Ok(Some((Order::BASE, Edit::Base(decision), ask)))
-                    }
-                    planned => Ok(planned),
+                match self.plan_map(source, entry, (access, goal), ask, prepared)? {
+                    Some((Order::BASE, ..)) if level == Level::Pte => {}
+                    planned => return Ok(planned),
                 }
-            }
-            Decision::ReplaceZeroPage if level == Level::Pte => {
-                prepared.set_placement(self.vma, self.page);
-                prepared.allocate_frame()?;
+                if decision == Decision::CopySource {
+                    prepared.allocate_frame()?;
+                }
                 done(Edit::Base(decision))
             }
-            Decision::ReplaceZeroPage => {
-                prepared.set_placement(self.vma, self.page);
-                let orders = self.orders(source, self.vma, Access::Write);
-                let huge = OrderSet::EMPTY.with(Order::HUGE);
-                let is_wanted = orders.contains(Order::HUGE) || mutant!("zero.replaced-though-refused");
-                if is_wanted && prepared.want_folio(Owner::Space, huge)?.is_some() {
-                    return done(Edit::ReplaceZeros);
-                }
-                prepared.allocate_table()?;
-                done(Edit::Split)
-            }
+            Decision::ReplaceZeroPage => done(self.plan_replacement(source, level, prepared)?),
             Decision::Allow(rights) => done(Edit::Allow(rights)),
             Decision::AllowWrite(_) if level == Level::Pte => {
                 prepared.for_copy(self.vma, self.page, entry.entry())?;
                 done(Edit::Base(decision))
             }
             Decision::AllowWrite(rights) => {
-                let Some(class) = class else { return Err(Fallback::VmaNotSupported) };
-                let is_hint =
-                    leaf.is_some_and(|leaf| self.space.vm.memory.meta_of(leaf.pfn).may_folio_need_split());
-                if is_hint && class.at_shared_store() == AtSharedStore::Split {
+                let (leaf, class) = leaf.zip(class).ok_or(Fallback::VmaNotSupported)?;
+                let may_split = class.at_shared_store() == AtSharedStore::Split;
+                if may_split && self.space.vm.memory.meta_of(leaf.pfn).may_folio_need_split() {
                     prepared.allocate_table()?;
                 }
                 done(Edit::Own(rights, class))
             }
             other => Err(why_not(other)),
         }
+    }
+
+    /// Plans what takes the place of zeros: a frame; of those that one leaf shows a folio, or base pages.
+    fn plan_replacement(
+        &self,
+        source: Source<'_, M>,
+        level: Level,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<Edit, Fallback> {
+        prepared.set_placement(self.vma, self.page);
+        if level == Level::Pte {
+            prepared.allocate_frame()?;
+            return Ok(Edit::Base(Decision::ReplaceZeroPage));
+        }
+        let orders = self.orders(source, self.vma, Access::Write);
+        let huge = OrderSet::EMPTY.with(Order::HUGE);
+        let is_wanted = orders.contains(Order::HUGE) || mutant!("zero.replaced-though-refused");
+        if is_wanted && prepared.want_folio(Owner::Space, huge)?.is_some() {
+            return Ok(Edit::ReplaceZeros);
+        }
+        prepared.allocate_table()?;
+        Ok(Edit::Split)
     }
 
     /// Plans to map what the source has, by a leaf of this entry's level or by several below.

@@ -59,7 +59,7 @@ fn loom_stores_of_two_spaces_to_one_huge_page() {
         writer.join().unwrap();
         assert_eq!([held(machine, space, X), held(machine, &child, X)], [Some(NEW), Some(OTHER)]);
         assert_eq!([held(machine, space, LAST), held(machine, &child, LAST)], [Some(OLD), Some(OLD)]);
-        assert_eq!(frame(space, LAST), frame(&child, LAST), "nobody has stored there");
+        assert_eq!(frame(space, LAST), frame(&child, LAST), "no store has come there");
         false
     });
 }
