@@ -159,6 +159,13 @@ unsafe impl Cpu for TestCpu {
         handle_interrupt();
         yield_now();
     }
+    /// A turn of the host's scheduler takes as long as 64 rounds nearly, and beside other work a million
+    /// times as long: a wait that is given up must not take minutes then.
+    #[cfg(not(loom))]
+    fn spin(limit: u32) -> u32 {
+        Self::relax();
+        limit.min(64)
+    }
     #[cfg(not(loom))]
     fn sleep(_word: &AtomicU32, _expected: u32) {
         TestCpu::is_preemptible();

@@ -18,9 +18,9 @@ use crate::sync::asymmetric::{AsymmetricCell, revoke_all};
 use crate::sync::atomic::{AtomicU64, Ordering::*, light_fence};
 use crate::sync::{CpuGuard, wait_until};
 
-/// Looks at the readers' words, without any step of the epoch, after which a reader counts as stuck: some
-/// tenths of a second, where a read section is a few hundred instructions.
-const PATIENCE: u32 = 1 << 20;
+/// Rounds of [`Cpu::spin`] without any step of the epoch after which a reader counts as stuck: some tenths of
+/// a second, where a read section is a few hundred instructions. A round of a test takes longer.
+const PATIENCE: u32 = if cfg!(test) { 1 << 16 } else { 1 << 20 };
 
 /// The memory whose objects all garbage of the RCU is, which are valid as long as this exists. Only
 /// [`Rcu::bound`] makes it.
@@ -146,15 +146,20 @@ impl<C: Cpu> Rcu<'_, C> {
         assert!(patience.is_some() || !self.reads_here(), "{OWN_SECTION}");
         light_fence::<C>();
         let (began_ns, mut before) = (C::now_ns(), self.epoch.load(Relaxed));
-        let (end, mut looks) = (before + GRACE, 0);
-        wait_until::<C>(|| {
+        let (end, mut looks) = (before + GRACE, 0_u32);
+        loop {
             self.note_quiet();
             self.advance(|| machine.barrier_all());
             let epoch = self.epoch.load(Acquire);
-            looks = if epoch == before { looks + u32::from(patience.is_some()) } else { 0 };
+            looks = if epoch == before { looks } else { 0 };
             before = epoch;
-            epoch >= end || patience.is_some_and(|patience| looks > patience)
-        });
+            match patience {
+                _ if epoch >= end => break,
+                Some(patience) if looks > patience => break,
+                Some(patience) => looks = looks.saturating_add(C::spin(patience - looks + 1)),
+                None => C::relax(),
+            }
+        }
         if before >= end {
             let took_ns = C::now_ns().saturating_sub(began_ns);
             let _ = self.longest_grace_ns.update(Relaxed, Relaxed, |ns| (took_ns > ns).then_some(took_ns));

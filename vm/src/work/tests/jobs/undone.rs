@@ -1,6 +1,8 @@
 //! Jobs that fail, panic, are cancelled or break off: each unit is undone exactly where it was done.
 
 use super::*;
+use core::time::Duration;
+use std::time::Instant;
 
 #[test]
 fn an_error_stops_the_job_and_undoes_exactly_what_was_done() {
@@ -135,10 +137,18 @@ fn a_job_has_as_many_helpers_as_there_are_and_is_undone_though_all_break_off() {
     });
 }
 
-/// Relaxes until `done`, or long enough for a helper to have come.
-fn relax_until(done: impl Fn() -> bool) -> bool {
-    (0..20_000).any(|_| done() || (TestCpu::relax(), false).1)
+/// Relaxes until `done`, at most as long.
+fn relax_until(most: Duration, done: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !done() && began.elapsed() < most {
+        TestCpu::relax();
+    }
 }
+
+/// Long enough for a helper to come that may.
+const FOR_HELPER: Duration = Duration::from_millis(10);
+/// As long as a test waits for a helper that has to come.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One helper breaks off a chunk while the other one still works, and runs a job of its own meanwhile.
 #[test]
@@ -147,7 +157,7 @@ fn a_helper_that_broke_off_a_chunk_joins_nothing_until_that_is_undone() {
         let (in_outer, ended, joined) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let helpers = AtomicU32::new(u32::MAX);
         let inner = |_: &Chunk<'_>| {
-            relax_until(|| false);
+            relax_until(FOR_HELPER, || false);
             Ok::<(), ()>(())
         };
         let counts = Counts::new(3);
@@ -165,7 +175,7 @@ fn a_helper_that_broke_off_a_chunk_joins_nothing_until_that_is_undone() {
                 }
                 _ if !joined.swap(true, SeqCst) => {}
                 _ => {
-                    relax_until(|| chunk.is_stopped() && workers.dispatch().noted_racy() == 1);
+                    relax_until(PATIENCE, || chunk.is_stopped() && workers.dispatch().noted_racy() == 1);
                     let spent = workers.run(&Job::new(0..4, inner).undo(&|_| ())).unwrap();
                     helpers.store(spent.helpers, SeqCst);
                     ended.store(true, SeqCst);
@@ -182,7 +192,7 @@ fn a_helper_that_broke_off_a_chunk_joins_nothing_until_that_is_undone() {
         let here = AtomicU32::new(0);
         let job = Job::new(0..30, |_: &Chunk<'_>| {
             here.fetch_add(1, SeqCst);
-            relax_until(|| here.load(SeqCst) > 2);
+            relax_until(PATIENCE, || here.load(SeqCst) > 2);
             Ok::<(), ()>(())
         });
         assert_eq!(workers.run(&job).unwrap().helpers, 2, "both helpers are back");
