@@ -12,10 +12,10 @@
 use super::{Memory, SlabPool};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicPtr, Ordering::*};
-use crate::sync::{Rcu, RcuHead, ReadGuard, SpinLock, UniqueId, carve_slice, fill, lockdep};
+use crate::sync::{Rcu, RcuHead, ReadGuard, SpinGuard, SpinLock, UniqueId, carve_slice, fill, lockdep};
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::needs_drop;
+use core::mem::{MaybeUninit, needs_drop};
 use core::num::NonZeroU64;
 use core::ptr::NonNull;
 
@@ -108,15 +108,42 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
     ) -> Result<NonNull<T>, T> {
         let Some(place) = self.pool.with(memory).alloc() else { return Err(value) };
         let bucket = self.bucket(number);
+        let held = bucket.lock.lock();
+        Ok(Self::put(bucket, &held, place, (number, value)))
+    }
+
+    /// As [`insert`](Self::insert), where no value that is in has the number: `false` where one has, and
+    /// where there is no memory.
+    pub(crate) fn insert_new(&self, memory: &Memory<'m, M>, number: NonZeroU64, value: T) -> bool {
+        let pool = self.pool.with(memory);
+        let Some(place) = pool.alloc() else { return false };
+        let bucket = self.bucket(number);
+        let held = bucket.lock.lock();
+        if Self::link_to(bucket, &held, number, |_| true).is_some() {
+            drop(held);
+            // SAFETY: the pool has just given it, and it was not used.
+            unsafe { pool.free(place.cast()) };
+            return false;
+        }
+        Self::put(bucket, &held, place, (number, value));
+        true
+    }
+
+    /// Links memory that the pool has given as the first entry of a bucket, whose lock is held.
+    fn put(
+        bucket: &Bucket<T, M::Cpu>,
+        _held: &SpinGuard<'_, (), M::Cpu>,
+        place: NonNull<MaybeUninit<RegistryEntry<T, M::Cpu>>>,
+        (number, value): (NonZeroU64, T),
+    ) -> NonNull<T> {
         let (head, next) = (RcuHead::new(), AtomicPtr::null());
-        // SAFETY: the slab pool has just given the memory, which has no other owner and fits an entry.
+        next.store(bucket.first.load(Relaxed), Relaxed);
+        // SAFETY: the slab pool has given the memory to the caller, it has no other owner and fits an entry.
         let entry = unsafe { &mut *place.as_ptr() }.write(RegistryEntry { head, next, number, value });
         let at = NonNull::from(&entry.value);
-        let _held = bucket.lock.lock();
-        entry.next.store(bucket.first.load(Relaxed), Relaxed);
         // Release: the entry, for readers that find it.
         bucket.first.store(entry, Release);
-        Ok(at)
+        at
     }
 
     /// Takes the value of that number out; its memory is freed after a grace period. May wait for readers.
@@ -125,7 +152,14 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
     /// # Panics
     /// Where the registry is of another memory, or read under another RCU.
     pub(crate) fn remove(&self, memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>, number: NonZeroU64) -> bool {
-        self.remove_if(memory, rcu, number, |_| true)
+        self.take_out(number).map(|removed| removed.retire(memory, rcu)).is_some()
+    }
+
+    /// Takes the value of that number out, which readers may hold still: it is for the caller to
+    /// [`retire`](Removed::retire), where it may wait. `None` where there is none.
+    pub(crate) fn take_out(&self, number: NonZeroU64) -> Option<Removed<'_, 'm, T, M>> {
+        let entry = self.unlink(number, |_| true)?;
+        Some(Removed { registry: self, entry })
     }
 
     /// As [`remove`](Self::remove), of the value that lies there, as [`insert`](Self::insert) has said.
@@ -137,29 +171,8 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
         at: NonNull<T>,
     ) -> bool {
         let is_it = |value| core::ptr::eq(value, at.as_ptr()) || mutant!("registry.namesake-removed");
-        self.remove_if(memory, rcu, number, is_it)
-    }
-
-    fn remove_if(
-        &self,
-        memory: &Memory<'m, M>,
-        rcu: &Rcu<M::Cpu>,
-        number: NonZeroU64,
-        is_it: impl Fn(*const T) -> bool,
-    ) -> bool {
-        assert!(rcu.id() == self.rcu, "a registry that is read under another RCU");
-        let pool = self.pool.with(memory);
-        let Some(entry) = self.unlink(number, is_it) else { return false };
-        if mutant!("registry.freed-at-once") {
-            // SAFETY: none, this is broken on purpose: a reader may use it.
-            unsafe { pool.free(entry) };
-            return true;
-        }
-        // SAFETY: (1) a section of the RCU that begins now does not find the entry, and it is freed here
-        // only. (2) The head is the entry's first field and unused; the lock lets one thread unlink it. (3)
-        // It is an object of this pool, and such lie in frames of the memory.
-        unsafe { pool.retire(rcu, entry.cast()) };
-        true
+        let removed = self.unlink(number, is_it).map(|entry| Removed { registry: self, entry });
+        removed.map(|removed| removed.retire(memory, rcu)).is_some()
     }
 
     fn unlink(
@@ -168,7 +181,22 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
         is_it: impl Fn(*const T) -> bool,
     ) -> Option<NonNull<RegistryEntry<T, M::Cpu>>> {
         let bucket = self.bucket(number);
-        let _held = bucket.lock.lock();
+        let held = bucket.lock.lock();
+        let link = Self::link_to(bucket, &held, number, is_it)?;
+        let at = NonNull::new(link.load(Relaxed))?;
+        // SAFETY: as in `link_to`: the entry is linked.
+        let entry = unsafe { at.as_ref() };
+        link.store(entry.next.load(Relaxed), Release);
+        Some(at)
+    }
+
+    /// The link of a bucket, whose lock is held, that leads to the first value of that number which is it.
+    fn link_to<'a>(
+        bucket: &'a Bucket<T, M::Cpu>,
+        _held: &'a SpinGuard<'_, (), M::Cpu>,
+        number: NonZeroU64,
+        is_it: impl Fn(*const T) -> bool,
+    ) -> Option<&'a Link<T, M::Cpu>> {
         let mut link = &bucket.first;
         loop {
             let at = NonNull::new(link.load(Relaxed))?;
@@ -176,11 +204,38 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
             // holder of the lock unlinks one of this bucket.
             let entry = unsafe { at.as_ref() };
             if entry.number == number && is_it(&raw const entry.value) {
-                link.store(entry.next.load(Relaxed), Release);
-                return Some(at);
+                return Some(link);
             }
             link = &entry.next;
         }
+    }
+}
+
+/// A value that was taken out. Dropping it leaks its memory.
+#[must_use = "a value that is not retired is leaked"]
+pub(crate) struct Removed<'a, 'm, T, M: Machine> {
+    registry: &'a Registry<'m, T, M>,
+    /// An entry of the registry that this value's maker has unlinked.
+    entry: NonNull<RegistryEntry<T, M::Cpu>>,
+}
+
+impl<'m, T: Send + Sync, M: Machine> Removed<'_, 'm, T, M> {
+    /// Frees its memory after a grace period. May wait for readers.
+    ///
+    /// # Panics
+    /// Where the registry is of another memory, or read under another RCU.
+    pub(crate) fn retire(self, memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>) {
+        let Self { registry, entry } = self;
+        assert!(rcu.id() == registry.rcu, "a registry that is read under another RCU");
+        let pool = registry.pool.with(memory);
+        if mutant!("registry.freed-at-once") {
+            // SAFETY: none, this is broken on purpose: a reader may use it.
+            return unsafe { pool.free(entry) };
+        }
+        // SAFETY: (1) a section of the RCU that begins now does not find the entry, and it is freed here
+        // only. (2) The head is the entry's first field and unused; the lock lets one thread unlink it. (3)
+        // It is an object of this pool, and such lie in frames of the memory.
+        unsafe { pool.retire(rcu, entry.cast()) };
     }
 }
 

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `shared` | `Object`: shared anonymous memory, of base pages or of the hugetlb pool |
 //! | `objects` | `Objects`: all objects of a system, by number |
+//! | `mapped` | what keeps an object: mappings and handles |
+//! | `views` | which spaces map an object, and where |
 //! | `page_index` | page of an object to its frame |
 //! | `pager` | [`Pager`]: the embedder's objects, and waits for their pages |
 //!
@@ -25,17 +27,20 @@
 //! # Lifetime of an object
 //!
 //! An object counts the pages of it that mappings cover, not the mappings: splitting and joining change
-//! nothing, unmapping subtracts. A handle counts as one page. At zero it is dead: it accepts no more frames,
-//! gives its own back, and leaves the list of objects; its record and index are freed after a grace period.
+//! nothing, unmapping subtracts, once the entries are flushed. A handle counts as one page. At zero it is
+//! dead: it accepts no more frames, gives its own back, and leaves the list of objects; its record and index
+//! are freed after a grace period.
 
 #![forbid(unsafe_code)]
 
+mod mapped;
 mod objects;
 mod page_index;
 mod pager;
 mod shared;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod views;
 
 #[cfg(all(test, loom))]
 #[path = "tests/loom_objects.rs"]
@@ -43,8 +48,10 @@ mod loom_tests;
 
 // Not public: only the address space maps an object, finds it by the number in a mapping's attributes, and
 // counts what it maps.
+pub(crate) use mapped::LeavingViews;
 pub(crate) use objects::Objects;
-pub(crate) use page_index::{FoundPage, MAX_PAGES};
+pub(crate) use page_index::{FoundPage, MAX_PAGES, TakenPages, give_back};
 pub use pager::{PageAnswer, Pager, PagerKey};
 pub use shared::SharedHugetlbCounts;
 pub(crate) use shared::{FillError, Object};
+pub(crate) use views::ViewPlace;

@@ -1,7 +1,8 @@
 //! All objects of a system, found by number.
 
+use super::Object;
 use super::pager::{PageAnswer, PageWait, PageWaits, Pager, PagerKey};
-use super::{Object, page_index};
+use super::views::Views;
 use crate::frame::{HugetlbReservation, Memory, PageFill, Registry};
 use crate::machine::Machine;
 use crate::sync::{Rcu, ReadGuard};
@@ -11,7 +12,8 @@ use core::num::NonZeroU64;
 
 /// The objects of a system. A number names one object or, once that is dead, none.
 pub(crate) struct Objects<'m, M: Machine> {
-    registry: Registry<'m, Object<M::Cpu>, M>,
+    pub(super) registry: Registry<'m, Object<M::Cpu>, M>,
+    pub(super) views: Views<'m, M>,
     /// What fills the pages of the embedder's.
     pager: Option<&'m dyn Pager<M>>,
     waits: PageWaits<'m, M::Cpu>,
@@ -26,7 +28,7 @@ impl<'m, M: Machine> Objects<'m, M> {
         pager: Option<&'m dyn Pager<M>>,
     ) -> Option<Self> {
         let waits = PageWaits::carve(&mut memory.boot_allocator())?;
-        Some(Self { registry: Registry::new(memory, rcu)?, pager, waits })
+        Some(Self { registry: Registry::new(memory, rcu)?, views: Views::new(memory, rcu)?, pager, waits })
     }
 
     /// Whether there is a pager.
@@ -86,11 +88,11 @@ impl<'m, M: Machine> Objects<'m, M> {
         memory: &Memory<'m, M>,
         rcu: &Rcu<M::Cpu>,
         number: NonZeroU64,
-        (size, pages): (PageSize, u64),
+        (size, pages, mapped): (PageSize, u64, u64),
         reserve: &mut Option<HugetlbReservation<'_, M>>,
     ) -> Option<()> {
         let nr = reserve.as_ref().map_or(0, HugetlbReservation::nr);
-        let object = Object::new_hugetlb(number, pages, (size, nr), memory.id(), rcu.id());
+        let object = Object::new_hugetlb(number, (pages, mapped), (size, nr), memory.id(), rcu.id());
         self.registry.insert(memory, number, object).ok()?;
         if let Some(reserve) = reserve.take() {
             reserve.into_object();
@@ -106,25 +108,6 @@ impl<'m, M: Machine> Objects<'m, M> {
         reading: &'r ReadGuard<'_, M::Cpu>,
     ) -> Option<&'r Object<M::Cpu>> {
         self.registry.get(number, reading)
-    }
-
-    /// Counts `pages` more mapped pages of an object that is not dead.
-    pub(crate) fn mapped(&self, rcu: &Rcu<M::Cpu>, number: NonZeroU64, pages: u64) {
-        if let Some(object) = self.get(number, &rcu.read()) {
-            object.mapped(pages);
-        }
-    }
-
-    /// Counts `pages` fewer mapped pages. At zero the object dies: its frames are given back now, its index
-    /// and its record after a grace period. May wait for readers.
-    pub(crate) fn unmapped(&self, memory: &Memory<'m, M>, rcu: &Rcu<M::Cpu>, number: NonZeroU64, pages: u64) {
-        let reading = rcu.read();
-        let object = self.get(number, &reading);
-        let Some(left) = object.and_then(|object| object.unmapped(memory, pages, &reading)) else { return };
-        drop(reading);
-        page_index::give_back(left.frames, rcu);
-        drop(left.reserve);
-        self.registry.remove(memory, rcu, number);
     }
 }
 

@@ -9,13 +9,17 @@
 //! folio that was split stays in its place, too: its frames have records of their own then.
 //!
 //! The slots own the frames and nodes (`frame::page_node`); this file says which page a slot is for. Readers
-//! follow it in a read section, without a lock. It only grows, under the object's lock, until the object
-//! dies: a taller node takes the root's place, with the old root in its first slot.
+//! follow it in a read section, without a lock. It changes under the object's lock. It grows as a taller node
+//! takes the root's place, with the old root in its first slot; what is taken out of it goes in pieces as
+//! large as they are, and nodes with all that is below them.
 
-use crate::frame::{Memory, PageSlot, Priority, RootSlot, SlotContent, TakenSlot, height_of_order};
+use crate::frame::{
+    FrameRef, Memory, PageNode, PageSlot, Priority, RootSlot, SlotContent, TakenSlot, height_of_order,
+};
 use crate::machine::{Cpu, Machine};
 use crate::sync::{Rcu, ReadGuard, UniqueId};
 use crate::units::{Level, Order, Pfn};
+use core::ops::Range;
 
 /// The index of one object.
 pub struct PageIndex<C: Cpu> {
@@ -187,6 +191,62 @@ impl<C: Cpu> PageIndex<C> {
         Some(slot)
     }
 
+    /// Takes out what the index has at the beginning of the pages, where that lies in them as a whole: a node
+    /// with all below it, a folio, a frame. Returns that, and the page from which on the next step goes on.
+    /// The object's lock is held.
+    ///
+    /// A folio of which the pages are a part is split, and a node takes its place, so that the next step
+    /// takes frames; where there is no memory for that node, the folio stays, and a frame of it is returned.
+    pub fn take_first<'m, M: Machine<Cpu = C>>(
+        &self,
+        memory: &'m Memory<'m, M>,
+        pages: &Range<u64>,
+        reading: &ReadGuard<'_, C>,
+    ) -> (TakenPages<'m, M>, u64) {
+        let mut slot = self.root.slot(memory, reading);
+        // The pages that the slot is for: of the root those of what it holds.
+        let mut first = 0;
+        loop {
+            let content = slot.content();
+            let (height, folio) = match &content {
+                // Nothing, in a root.
+                SlotContent::Empty => return (TakenPages::Nothing, pages.end),
+                SlotContent::Frame(_) => (0, None),
+                SlotContent::Folio(pfn, height) | SlotContent::SplitFolio(pfn, height) => {
+                    (*height, Some(*pfn))
+                }
+                SlotContent::Node(node) => (node.height(), None),
+            };
+            let end = first + (1 << (SHIFT * height));
+            if pages.start >= end {
+                return (TakenPages::Nothing, pages.end);
+            }
+            if pages.start <= first && end <= pages.end {
+                return (TakenPages::Taken(slot.take()), end);
+            }
+            let part = pages.start.max(first)..pages.end.min(end);
+            if let Some(pfn) = folio {
+                slot.split_folio();
+                let Some(table) = memory.alloc_table(Priority::NoWait) else {
+                    // The slot has a reference of it, and is locked.
+                    let left = memory.try_get(pfn.add(part.start - first));
+                    return (left.map_or(TakenPages::Nothing, TakenPages::Left), part.start + 1);
+                };
+                if !slot.unfold(table) {
+                    return (TakenPages::Nothing, part.end);
+                }
+                continue;
+            }
+            let SlotContent::Node(node) = content else { return (TakenPages::Nothing, part.end) };
+            let below = 1 << (SHIFT * (height - 1));
+            let Some((nth, found)) = first_used(&node, first, below, &part) else {
+                return (TakenPages::Nothing, part.end);
+            };
+            first += nth * below;
+            slot = found;
+        }
+    }
+
     /// Takes all frames and nodes out. The object is dead, so that none is put in any more.
     pub fn take_all<'m, M: Machine<Cpu = C>>(
         &self,
@@ -195,6 +255,29 @@ impl<C: Cpu> PageIndex<C> {
     ) -> TakenSlot<'m, M> {
         self.root.slot(memory, reading).take()
     }
+}
+
+/// What a step has taken out of an index.
+pub enum TakenPages<'m, M: Machine> {
+    /// Nothing was there.
+    Nothing,
+    /// What was there.
+    Taken(TakenSlot<'m, M>),
+    /// Nothing: one frame, which stays in the object.
+    Left(FrameRef<'m, M>),
+}
+
+/// The first slot of a node, whose pages begin at `first` and of which each slot has `below`, that holds
+/// something of the pages: its number, and the slot.
+fn first_used<'r, 'm: 'r, M: Machine>(
+    node: &PageNode<'r, 'm, M>,
+    first: u64,
+    below: u64,
+    part: &Range<u64>,
+) -> Option<(u64, PageSlot<'r, 'm, M>)> {
+    let slots = (part.start - first) / below..(part.end - first).div_ceil(below);
+    let mut slots = slots.map(|nth| (nth, node.slot(nth as usize)));
+    slots.find(|(_, slot)| !matches!(slot.content(), SlotContent::Empty))
 }
 
 /// Gives frames and nodes back: a frame's reference at once, a node after a grace period. May wait for

@@ -5,21 +5,24 @@
 //! and what the objects say together.
 
 use super::PagerKey;
-use super::page_index::{FoundPage, MAX_PAGES, PageIndex};
+use super::page_index::{FoundPage, MAX_PAGES, PageIndex, TakenPages};
+use super::views::ViewList;
 use crate::frame::{FrameRef, HugetlbFolio, HugetlbReservation, HugetlbTake, Memory, PageFill, TakenSlot};
 use crate::frame::{ZeroedFolio, ZeroedFrame};
 use crate::machine::{Cpu, Machine};
+use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{ReadGuard, SpinLock, UniqueId, lockdep};
-use crate::units::{Order, PageSize, Pfn};
+use crate::units::{Order, PAGE_SIZE, PageSize, Pfn};
 use core::fmt;
 use core::num::NonZeroU64;
+use core::ops::Range;
 
 /// Shared anonymous memory. It lives while a page of it is mapped; then until a grace period.
 pub(crate) struct Object<C: Cpu> {
     /// Its number, which the records of its frames name.
     number: NonZeroU64,
-    /// Base pages that it may have: pages that begin there lie beyond its end.
-    pages: u64,
+    /// Its length in bytes: pages that begin there or later lie beyond its end. Written with the lock held.
+    len_bytes: AtomicU64<C>,
     /// What fills its pages, if they are not zeros at first.
     pager: Option<PagerKey>,
     /// The size of its pages: not base pages where they are of the hugetlb pool.
@@ -27,14 +30,16 @@ pub(crate) struct Object<C: Cpu> {
     /// Whether the pool has set a huge page aside for each page.
     reserves: bool,
     /// Its lock also guards which frames the index has.
-    counts: SpinLock<ObjectCounts, C, { lockdep::OBJECT.0 }>,
+    pub(super) counts: SpinLock<ObjectCounts, C, { lockdep::OBJECT.0 }>,
     index: PageIndex<C>,
 }
 
-#[derive(Clone, Copy)]
-struct ObjectCounts {
+#[derive(Clone, Copy, Default)]
+pub(super) struct ObjectCounts {
     /// Base pages that mappings cover, and one for each handle; 0: dead.
-    mapped: u64,
+    pub mapped: u64,
+    /// Where they are mapped.
+    pub views: ViewList,
     /// Huge pages that the pool has set aside for pages that are not filled.
     reserved: u64,
     /// Huge pages of the pool that it has.
@@ -79,9 +84,10 @@ impl<C: Cpu> Object<C> {
         memory: UniqueId,
         rcu: UniqueId,
     ) -> Self {
-        let counts = SpinLock::new(ObjectCounts { mapped, reserved: 0, filled: 0 });
+        let counts = SpinLock::new(ObjectCounts { mapped, ..ObjectCounts::default() });
         let (size, reserves, index) = (PageSize::Base, false, PageIndex::new(memory, rcu));
-        Self { number, pages, pager: None, size, reserves, counts, index }
+        let len_bytes = AtomicU64::new(pages.saturating_mul(PAGE_SIZE as u64));
+        Self { number, len_bytes, pager: None, size, reserves, counts, index }
     }
 
     /// As [`new`](Self::new), of as many pages as an object may have: which of them there are, its pager
@@ -100,23 +106,36 @@ impl<C: Cpu> Object<C> {
     /// for it: one for each page, or none.
     pub(super) fn new_hugetlb(
         number: NonZeroU64,
-        pages: u64,
+        (pages, mapped): (u64, u64),
         (size, reserved): (PageSize, u64),
         memory: UniqueId,
         rcu: UniqueId,
     ) -> Self {
-        let counts = SpinLock::new(ObjectCounts { mapped: pages, reserved, filled: 0 });
-        Self { size, reserves: reserved > 0, counts, ..Self::new(number, (pages, pages), memory, rcu) }
+        let counts = SpinLock::new(ObjectCounts { mapped, reserved, ..ObjectCounts::default() });
+        Self { size, reserves: reserved > 0, counts, ..Self::new(number, (pages, mapped), memory, rcu) }
     }
 
-    /// Base pages that it may have.
+    /// Its length in bytes; stale at once.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        // Acquire: what was done to the object before. Pairs with `set_len`.
+        self.len_bytes.load(Acquire)
+    }
+
+    /// Base pages that it may have; stale at once.
     pub(crate) fn pages(&self) -> u64 {
-        self.pages
+        self.len_bytes().div_ceil(PAGE_SIZE as u64)
+    }
+
+    /// As [`pages`](Self::pages): a caller of [`set_len`](Self::set_len) that comes later sees what this one
+    /// has done before.
+    pub(crate) fn pages_exact(&self) -> u64 {
+        let _counts = self.counts.lock();
+        self.pages()
     }
 
     /// Whether a folio that begins at a page has none beyond the end.
     pub(crate) fn has_room(&self, page: u64, order: Order) -> bool {
-        page.checked_add(order.frames()).is_some_and(|end| end <= self.pages)
+        page.checked_add(order.frames()).is_some_and(|end| end <= self.pages())
     }
 
     /// Its number.
@@ -181,6 +200,9 @@ impl<C: Cpu> Object<C> {
         let found = self.index.find(memory, page, reading);
         if found != FoundPage::NoneOfFolio {
             return Ok(found);
+        }
+        if !self.has_room(page, Order::HUGE) {
+            return Err(FillError::Beyond);
         }
         let slot = self.index.place(memory, (page, Order::HUGE), reading).ok_or(FillError::NoMemory)?;
         let Some(folio) = folio.take() else { return Ok(found) };
@@ -281,7 +303,7 @@ impl<C: Cpu> Object<C> {
         if let Some(there) = self.index.lookup(memory, page, reading) {
             return Ok(there);
         }
-        if page >= self.pages && !mutant!("object.end-ignored") {
+        if page >= self.pages() && !mutant!("object.end-ignored") {
             return Err(FillError::Beyond);
         }
         let slot = self.index.place(memory, (page, order), reading).ok_or(FillError::NoMemory)?;
@@ -292,8 +314,49 @@ impl<C: Cpu> Object<C> {
         Ok(pfn)
     }
 
-    /// Takes the frame of a page out, as truncating a file will (P12). No other thread fills the object
-    /// meanwhile.
+    /// Changes its length. Returns that before. Pages beyond a new end are to be taken out and unmapped next.
+    pub(crate) fn set_len(&self, len_bytes: u64) -> u64 {
+        let _counts = self.counts.lock();
+        let before = self.len_bytes.load(Relaxed);
+        // Release: pairs with `len_bytes`.
+        self.len_bytes.store(len_bytes, Release);
+        before
+    }
+
+    /// The frame of a page, if it has one: of a folio, that is split.
+    pub(crate) fn get_page<'m, M: Machine<Cpu = C>>(
+        &self,
+        memory: &'m Memory<'m, M>,
+        page: u64,
+        reading: &ReadGuard<'_, C>,
+    ) -> Option<FrameRef<'m, M>> {
+        // No frame leaves the index meanwhile.
+        let _counts = self.counts.lock();
+        if let Some(slot) = self.index.slot_of_folio(memory, page, reading) {
+            slot.split_folio();
+        }
+        memory.try_get(self.index.lookup(memory, page, reading)?)
+    }
+
+    /// As [`set_len`](Self::set_len), without the lock: nothing else is done to the object.
+    #[cfg(test)]
+    pub(crate) fn shorten_unlocked(&self, len_bytes: u64) {
+        self.len_bytes.store(len_bytes, Release);
+    }
+
+    /// Takes out what lies at the beginning of the pages, as far as one step goes: see
+    /// [`PageIndex::take_first`]. (P12: a page is taken out before it is unmapped.)
+    pub(crate) fn take_first<'m, M: Machine<Cpu = C>>(
+        &self,
+        memory: &'m Memory<'m, M>,
+        pages: &Range<u64>,
+        reading: &ReadGuard<'_, C>,
+    ) -> (TakenPages<'m, M>, u64) {
+        let _counts = self.counts.lock();
+        self.index.take_first(memory, pages, reading)
+    }
+
+    /// Takes the frame of a page out, without the lock. No other thread fills the object meanwhile.
     #[cfg(test)]
     pub(crate) fn take_out<'m, M: Machine<Cpu = C>>(
         &self,
@@ -301,25 +364,21 @@ impl<C: Cpu> Object<C> {
         page: u64,
         reading: &ReadGuard<'_, C>,
     ) -> Option<crate::frame::FrameRef<'m, M>> {
-        match self.index.place(memory, (page, Order::BASE), reading)?.take() {
-            TakenSlot::Frame(frame) => Some(frame),
+        match self.index.take_first(memory, &(page..page + 1), reading).0 {
+            TakenPages::Taken(TakenSlot::Frame(frame)) => Some(frame),
             _ => None,
         }
     }
 
-    /// Counts `pages` more mapped pages; the object is not dead.
-    pub(super) fn mapped(&self, pages: u64) {
-        self.counts.lock().mapped += pages;
-    }
-
-    /// Counts `pages` fewer mapped pages. Returns all that it had where the object dies.
+    /// Counts `pages` fewer mapped pages; `counts` are its own, locked. Returns all that it had where the
+    /// object dies.
     pub(super) fn unmapped<'m, M: Machine<Cpu = C>>(
         &self,
+        counts: &mut ObjectCounts,
         memory: &'m Memory<'m, M>,
         pages: u64,
         reading: &ReadGuard<'_, C>,
     ) -> Option<LeftOver<'m, M>> {
-        let mut counts = self.counts.lock();
         counts.mapped = counts.mapped.saturating_sub(pages);
         if counts.mapped > 0 {
             return None;

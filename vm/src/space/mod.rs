@@ -57,7 +57,7 @@ pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
 pub use inspect::Inspect;
 pub use layout::Layout;
 pub use object_handle::{ObjectHandle, ObjectPages};
-pub use ops::{Advice, Collapsed, MapBacking, MapRequest, Misplaced, Place, ScanStep, Sharing};
+pub use ops::{Advice, Collapsed, MapBacking, MapRequest, Misplaced, ObjectReach, Place, ScanStep, Sharing};
 pub use options::VmOptions;
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
 use rmap::SpaceNode;

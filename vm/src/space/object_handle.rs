@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::object::{MAX_PAGES, PagerKey};
 use crate::space::ops::page_len;
 use crate::sync::UniqueId;
-use crate::units::{PAGE_SIZE, VirtAddr, VpnRange};
+use crate::units::{VirtAddr, VpnRange};
 use crate::vma::{Backing, ObjectId};
 use core::fmt;
 use core::marker::PhantomData;
@@ -23,7 +23,7 @@ use core::marker::PhantomData;
 /// called with no lock held and outside any read section; may wait for readers. (Linux: a file of `memfd`.)
 #[must_use = "an object that is neither held nor mapped ends"]
 pub struct ObjectHandle<'v, M: Machine> {
-    vm: &'v Vm<'v, M>,
+    pub(super) vm: &'v Vm<'v, M>,
     object: ObjectId,
 }
 
@@ -60,7 +60,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         if pages > MAX_PAGES {
             return Err(Error::NoMemory);
         }
-        let object = vm.retry_after_trim(|| vm.create_object(pages, 1)).ok_or(Error::NoMemory)?;
+        let object = vm.retry_after_trim(|| vm.create_object(pages)).ok_or(Error::NoMemory)?;
         Ok(Self { vm, object })
     }
 
@@ -75,13 +75,13 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         if !vm.objects.has_pager() {
             return Err(Error::Invalid);
         }
-        let object = vm.retry_after_trim(|| vm.create_paged_object(key, 1)).ok_or(Error::NoMemory)?;
+        let object = vm.retry_after_trim(|| vm.create_paged_object(key)).ok_or(Error::NoMemory)?;
         Ok(Self { vm, object })
     }
 
     /// A handle more of an object that a mapping or a handle keeps until this returns.
     fn hold(vm: &'v Vm<'v, M>, object: ObjectId) -> Self {
-        vm.count_mapped(object, 1);
+        vm.hold_object(object);
         Self { vm, object }
     }
 
@@ -90,10 +90,11 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         self.object
     }
 
-    /// Bytes that it may have: whole pages. Of one whose pages a pager fills, as many as any object.
+    /// Its length in bytes; may be stale. Of one whose pages a pager fills, as many as any object may have
+    /// until it is [given another](Self::set_len_bytes).
     pub fn len_bytes(&self) -> u64 {
         let reading = self.vm.read();
-        self.vm.object(self.object, &reading).map_or(0, |object| object.pages()) * PAGE_SIZE as u64
+        self.vm.object(self.object, &reading).map_or(0, |object| object.len_bytes())
     }
 
     /// What a request maps that begins at the page `first` of the object, counted from 0.
@@ -148,7 +149,7 @@ impl<M: Machine> Clone for ObjectHandle<'_, M> {
 
 impl<M: Machine> Drop for ObjectHandle<'_, M> {
     fn drop(&mut self) {
-        self.vm.count_unmapped(self.object, 1);
+        self.vm.release_object(self.object);
     }
 }
 

@@ -87,14 +87,13 @@ impl<'v, M: Machine> Spaces<'v, M> {
     pub fn insert(&self, space: AddressSpace<'v, M>) -> Result<SpaceHandle<'_, 'v, M>, Error> {
         assert!(core::ptr::eq(space.vm, self.vm), "a space of another system");
         let number = NonZeroU64::new(space.id().0).ok_or(Error::Invalid)?;
-        let refused = match self.registry.insert(number, space) {
-            Ok(hold) => return Ok(SpaceHandle { hold }),
-            Err(space) => space,
+        let hold = match self.registry.insert(number, space) {
+            Ok(hold) => hold,
+            Err(_) if !self.vm.trim_for_lack() => return Err(Error::NoMemory),
+            Err(refused) => self.registry.insert(number, refused).map_err(|_| Error::NoMemory)?,
         };
-        if !self.vm.trim_for_lack() {
-            return Err(Error::NoMemory);
-        }
-        let hold = self.registry.insert(number, refused).map_err(|_| Error::NoMemory)?;
+        // From now on it is found; an object that was truncated before has not found it.
+        hold.drop_beyond_ends();
         Ok(SpaceHandle { hold })
     }
 

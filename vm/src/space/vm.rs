@@ -8,7 +8,7 @@ use crate::frame::{
     IndexReserve, Memory,
 };
 use crate::machine::Machine;
-use crate::object::{Object, Objects, PagerKey, SharedHugetlbCounts};
+use crate::object::{LeavingViews, Object, Objects, PagerKey, SharedHugetlbCounts, ViewPlace};
 use crate::sync::{CpuNumbers, GarbageLimits, GarbageStats, HandlerSection, Rcu, ReadGuard, Registration};
 use crate::table::{LeafClass, SlotRun};
 use crate::tlb::{Shootdown, ShootdownStats};
@@ -16,6 +16,7 @@ use crate::units::{NodeMask, Order, PageSize};
 use crate::vma::{Backing, HugePolicy, MthpPolicies, ObjectId, SharedHugePolicy, Vma, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
+use core::ops::Range;
 
 /// Memory reserved for an edit of several mappings.
 pub(super) type Reserve<'a, 'm, M> = IndexReserve<'a, 'm, Vma<<M as Machine>::Cpu>, M>;
@@ -249,30 +250,30 @@ impl<'m, M: Machine> Vm<'m, M> {
         }
     }
 
-    /// Makes shared memory of `pages` pages, of which `mapped` are about to be mapped.
-    pub(super) fn create_object(&self, pages: u64, mapped: u64) -> Option<ObjectId> {
+    /// Makes an object of `pages` pages of zeros, with a handle.
+    pub(super) fn create_object(&self, pages: u64) -> Option<ObjectId> {
         let object = ObjectId::new(self.numbers.next())?;
-        self.objects.create(&self.memory, &self.rcu, object.number(), (pages, mapped))?;
+        self.objects.create(&self.memory, &self.rcu, object.number(), (pages, 1))?;
         Some(object)
     }
 
-    /// Makes an object of the embedder's, of which `mapped` pages are about to be mapped.
-    pub(super) fn create_paged_object(&self, key: PagerKey, mapped: u64) -> Option<ObjectId> {
+    /// Makes an object of the embedder's, with a handle.
+    pub(super) fn create_paged_object(&self, key: PagerKey) -> Option<ObjectId> {
         let object = ObjectId::new(self.numbers.next())?;
-        self.objects.create_paged(&self.memory, &self.rcu, object.number(), (key, mapped))?;
+        self.objects.create_paged(&self.memory, &self.rcu, object.number(), (key, 1))?;
         Some(object)
     }
 
-    /// Makes shared memory of `pages` base pages, all about to be mapped, of huge pages of the hugetlb pool;
-    /// `reserve` are those set aside for it: one for each huge page, or none. They stay the caller's where
-    /// there is no memory.
+    /// Makes an object of `pages` base pages, of huge pages of the hugetlb pool, with a handle; `reserve` are
+    /// those set aside for it: one for each huge page, or none. They stay the caller's where there is no
+    /// memory.
     pub(super) fn create_hugetlb_object(
         &self,
         (size, pages): (PageSize, u64),
         reserve: &mut Option<HugetlbReservation<'_, M>>,
     ) -> Option<ObjectId> {
         let object = ObjectId::new(self.numbers.next())?;
-        self.objects.create_hugetlb(&self.memory, &self.rcu, object.number(), (size, pages), reserve)?;
+        self.objects.create_hugetlb(&self.memory, &self.rcu, object.number(), (size, pages, 1), reserve)?;
         Some(object)
     }
 
@@ -294,14 +295,43 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.objects.get(object.number(), reading)
     }
 
-    /// Counts `pages` more mapped pages of an object that is not dead.
-    pub(super) fn count_mapped(&self, object: ObjectId, pages: u64) {
-        self.objects.mapped(&self.rcu, object.number(), pages);
+    /// Counts one handle more of an object that is not dead.
+    pub(super) fn hold_object(&self, object: ObjectId) {
+        let is_alive = self.objects.try_hold(&self.rcu, object.number());
+        debug_assert!(is_alive, "a mapping or a handle keeps it");
     }
 
-    /// Counts `pages` fewer mapped pages of an object, which dies with the last one. May wait for readers.
-    pub(super) fn count_unmapped(&self, object: ObjectId, pages: u64) {
-        self.objects.unmapped(&self.memory, &self.rcu, object.number(), pages);
+    /// Counts one handle fewer of an object, which dies with the last one. May wait for readers.
+    pub(super) fn release_object(&self, object: ObjectId) {
+        self.objects.release(&self.memory, &self.rcu, object.number());
+    }
+
+    /// Counts pages of an object that is not dead, which a mapping is about to cover. `None` where there is
+    /// no memory.
+    pub(super) fn count_mapped(&self, object: ObjectId, at: ViewPlace, pages: Range<u64>) -> Option<()> {
+        self.objects.map(&self.memory, &self.rcu, object.number(), (at, pages)).then_some(())
+    }
+
+    /// Counts pages that a mapping covered as gone. May wait for readers.
+    pub(super) fn count_unmapped(&self, object: ObjectId, at: ViewPlace, pages: u64) {
+        self.objects.unmap(&self.memory, &self.rcu, object.number(), (at, pages));
+    }
+
+    /// Notes pages that are to be counted as gone by [`unmap_leaving`](Self::unmap_leaving).
+    pub(super) fn note_leaving(
+        &self,
+        object: ObjectId,
+        pages: (ViewPlace, u64),
+        leaving: LeavingViews,
+    ) -> LeavingViews {
+        self.objects.leave(&self.rcu, object.number(), pages, leaving)
+    }
+
+    /// Counts as gone what was noted. May wait for readers.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn unmap_leaving(&self, leaving: LeavingViews) {
+        self.objects.unmap_leaving(&self.memory, &self.rcu, leaving);
     }
 
     /// Memory for the indexes of spaces.

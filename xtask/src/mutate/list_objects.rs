@@ -35,4 +35,29 @@ pub const ALL: &[Mutation] = &[
         wrong: "a fault looks at the word only after the pager has said that the page is not ready",
         test: WAITS,
     },
+    Mutation {
+        point: "object.left-before-flush",
+        wrong: "an object loses the pages of a mapping before its entries are cleared and flushed",
+        test: Unit("space::tests::rmap::object"),
+    },
+    Mutation {
+        point: "truncate.length-only",
+        wrong: "a shorter object keeps the pages beyond its end, and so do the spaces",
+        test: Unit("space::tests::truncate::base"),
+    },
+    Mutation {
+        point: "truncate.newborn-missed",
+        wrong: "a child that truncation could not find keeps copies beyond the end",
+        test: Model("loom_truncation_against_a_child_that_can_be_found_from_now_on"),
+    },
+    Mutation {
+        point: "hole.copies-dropped",
+        wrong: "a hole takes private copies, too",
+        test: Unit("space::tests::truncate::base"),
+    },
+    Mutation {
+        point: "fault.end-not-rechecked",
+        wrong: "a fault does not ask again, under the table's lock, whether its page lies beyond the end",
+        test: Unit("space::fault::tests::install"),
+    },
 ];

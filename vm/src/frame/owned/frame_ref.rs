@@ -32,6 +32,7 @@ use crate::machine::Machine;
 use crate::units::{Order, PAGE_SHIFT, PAGE_SIZE, Pfn, PhysAddr};
 use core::fmt;
 use core::mem::ManuallyDrop;
+use core::ops::Range;
 
 /// A counted reference to user memory or memory of an object. Dropping it lowers the refcount; the last
 /// reference frees the frame. (Linux: `get_page`, `put_page`.)
@@ -199,6 +200,27 @@ impl<'m, M: Machine> FrameRef<'m, M> {
         // SAFETY: the bytes lie in the frame, as just checked, which is memory that programs use: the library
         // has no Rust object there.
         unsafe { self.memory.machine().copy_out(from, to) };
+    }
+
+    /// Stores zeros in bytes of a frame of an object, as a program that maps it might.
+    ///
+    /// # Panics
+    /// Where it is anonymous memory, or they do not lie in the frame.
+    pub(crate) fn zero(&self, bytes: Range<usize>) {
+        static ZEROS: [u8; PAGE_SIZE] = [0; PAGE_SIZE];
+        self.write(bytes.start, &ZEROS[..bytes.len()]);
+    }
+
+    /// Stores bytes in a frame of an object, from `offset` on, as a program that maps it might.
+    ///
+    /// # Panics
+    /// As [`zero`](Self::zero).
+    pub(crate) fn write(&self, offset: usize, from: &[u8]) {
+        let kind = self.memory.meta_of(self.pfn).state().kind();
+        assert_eq!(kind, Kind::Object, "private memory has one writer");
+        let to = byte_of(self.pfn, offset, from.len());
+        // SAFETY: as in `read`: the bytes lie in the frame, which the reference keeps.
+        unsafe { self.memory.machine().copy_in(from, to) };
     }
 
     /// The frame, to be copied from.

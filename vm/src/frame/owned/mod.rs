@@ -49,7 +49,7 @@ pub use frame_ref::{FrameRef, PinnedFrame};
 pub use mapped::{Mapped, MappedFolio, MappedFrame};
 pub(crate) use object_folio::FolioFrames;
 pub use page_fill::PageFill;
-pub(crate) use page_node::{PageSlot, RootSlot, SlotContent, TakenSlot, height_of_order};
+pub(crate) use page_node::{PageNode, PageSlot, RootSlot, SlotContent, TakenSlot, height_of_order};
 pub(crate) use partial_folio::PartialFolio;
 pub(crate) use parts::FolioParts;
 pub use table_frame::{DetachedTable, TableFrame};

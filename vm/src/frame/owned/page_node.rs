@@ -6,7 +6,8 @@
 //!            ──► a node ──► 512 slots, each empty,         tag: its height
 //!            │              a frame, a folio or a node
 //!            ──► a folio      tag FOLIO | the height of the node in whose place it is, and
-//!                             SPLITTABLE, where it is not the hugetlb pool's, or SPLIT, once it was split
+//!                             SPLITTABLE, where it is not the hugetlb pool's, or SPLIT, once it was split:
+//!                             then a node of its frames may take its place
 //! ```
 //!
 //! Of a folio that is whole a slot has one reference, of one that was split one of each frame. The
@@ -205,6 +206,40 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
         true
     }
 
+    /// Puts a node of frames into the slot, in the place of a folio that was split: each of its slots has the
+    /// reference of one frame. `false`, and the table is freed, where the slot holds none, of as many frames
+    /// as a node has slots.
+    ///
+    /// # Panics
+    /// Where the table is of another memory.
+    #[track_caller]
+    pub(crate) fn unfold(self, table: TableFrame<'_, M>) -> bool {
+        let pfn = table.attach(self.memory);
+        // SAFETY: as in `put_node`.
+        let node = unsafe { self.node(pfn, 1) };
+        let word = self.word.load(Acquire);
+        let split = decode(word).filter(|&(_, tag)| tag & SPLIT != 0 && tag % HEIGHTS == 1);
+        if let Some((first, _)) = split {
+            // Of each frame the folio's word has a reference, from the end of its split on: a thread that
+            // takes one out of these slots has it as of the word.
+            self.memory.meta_of(first).wait_for_split();
+            for slot in 0..Level::ENTRIES {
+                node.words.at(slot).store(word_of(first.add(slot as u64), 0), Relaxed);
+            }
+            // Release: the node's words.
+            if self.word.compare_exchange(word, word_of(pfn, 1), AcqRel, Relaxed).is_ok() {
+                return true;
+            }
+            (0..Level::ENTRIES).for_each(|slot| node.words.at(slot).store(0, Relaxed));
+        }
+        // SAFETY: nothing finds a table that was never linked; its words own nothing.
+        if let Some(table) = unsafe { self.memory.detach_table(pfn, Init::Zeroed, None) } {
+            // SAFETY: as said.
+            unsafe { table.free_unwalked() };
+        }
+        false
+    }
+
     /// Puts a node into the slot, whose content moves to the first slot of the node. `None`, and the table is
     /// freed, where another thread changes the slot meanwhile.
     ///
@@ -272,8 +307,8 @@ impl<'m, M: Machine> TakenSlot<'m, M> {
                 Self::Frames(unsafe { FolioFrames::new(memory, pfn, order) })
             }
             Some((pfn, tag)) if tag == 0 || tag & FOLIO != 0 => {
-                // SAFETY: `put_frame` alone writes a word with such a tag, and gave the reference to it; an
-                // exchange took it out, so once.
+                // SAFETY: `put_frame` writes a word with such a tag, and gave the reference to it; and
+                // `unfold`, of a frame of which the folio's word had one. An exchange took it out, so once.
                 Self::Frame(unsafe { FrameRef::from_pfn(memory, pfn) })
             }
             Some((pfn, _)) => {

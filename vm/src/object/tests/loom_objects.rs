@@ -52,7 +52,7 @@ impl World {
     }
 
     fn unmap_all(&self) {
-        self.objects.unmapped(&self.memory, &self.rcu, NUMBER, PAGES);
+        self.objects.release(&self.memory, &self.rcu, NUMBER);
     }
 }
 
@@ -70,7 +70,7 @@ fn explore(before: fn(&World), parts: [fn(&World) -> bool; 2]) -> [usize; 2] {
                     world.rcu.poll(machine, &world.memory);
                 }
                 let allocated = world.memory.check().unwrap().allocated;
-                world.objects.create(&world.memory, &world.rcu, NUMBER, (PAGES, PAGES)).unwrap();
+                world.objects.create(&world.memory, &world.rcu, NUMBER, (PAGES, 1)).unwrap();
                 before(world);
                 refill_zeros();
                 let cpu1 = thread::spawn(move || {

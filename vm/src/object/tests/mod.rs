@@ -22,9 +22,9 @@ fn with_object(pages: u64, test: impl FnOnce(&Objects<'_, TestMachine>, &TestMem
     let rcu = Rcu::carve(&mut memory.boot_allocator(), 1).unwrap();
     let objects = Objects::new(&memory, &rcu, None).unwrap();
     let before = memory.check().unwrap().allocated;
-    objects.create(&memory, &rcu, NUMBER, (pages, pages)).unwrap();
+    objects.create(&memory, &rcu, NUMBER, (pages, 1)).unwrap();
     test(&objects, &memory, &rcu);
-    objects.unmapped(&memory, &rcu, NUMBER, pages);
+    objects.release(&memory, &rcu, NUMBER);
     assert!(objects.get(NUMBER, &rcu.read()).is_none(), "a dead object has no number");
     rcu.wait(&machine, &memory);
     memory.shrink_slab_pools();
@@ -101,7 +101,7 @@ fn a_dead_object_takes_no_frame() {
         fill(objects, memory, rcu, 1).unwrap();
         let reading = rcu.read();
         let object = objects.get(NUMBER, &reading).unwrap();
-        let held = object.unmapped(memory, 2, &reading).unwrap();
+        let held = object.unmapped(&mut object.counts.lock(), memory, 1, &reading).unwrap();
         assert_eq!(object.lookup(memory, 1, &reading), None);
         let mut frame = memory.alloc_zeroed(Priority::Normal);
         assert_eq!(object.fill(memory, 0, &mut frame, &reading), Err(FillError::Dead));

@@ -56,6 +56,8 @@ pub struct PublishedGuard<'a, M: Machine> {
     token: RangeToken<'a>,
     /// Raised before readers are let in: a fault that is refused because of the new mappings sees it.
     pending: PendingFlush<'a, M::Cpu>,
+    /// Of which the writer has published.
+    mappings: &'a Mappings<'a, M>,
     _lock: PublishedLock<'a, M>,
 }
 
@@ -176,7 +178,8 @@ impl<M: Machine> Mappings<'_, M> {
         } else {
             PublishedLock::Alone { _lock: lock }
         };
-        PublishedGuard { token, pending: early.unwrap_or_else(|| entries.tlb.begin_edit()), _lock }
+        let pending = early.unwrap_or_else(|| entries.tlb.begin_edit());
+        PublishedGuard { token, pending, mappings: self, _lock }
     }
 
     /// Locks a range to read, for a caller that looks at entries: those of each mapping are its own.
@@ -248,6 +251,14 @@ impl<'a, M: Machine> PublishedGuard<'a, M> {
     #[inline(always)]
     pub fn pending(&self) -> &PendingFlush<'a, M::Cpu> {
         &self.pending
+    }
+}
+
+impl<M: Machine> Drop for PublishedGuard<'_, M> {
+    /// Objects lose the pages whose entries are flushed now.
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.mappings.unmap_leaving();
     }
 }
 

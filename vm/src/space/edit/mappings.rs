@@ -27,6 +27,9 @@ pub(in crate::space) struct Mappings<'v, M: Machine> {
     pub lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
     /// A [`ThpDisable`]. Relaxed: advice to faults.
     thp_disable: AtomicU64<M::Cpu>,
+    /// The views whose pages are gone once the writer has flushed: a [`LeavingViews`]. Relaxed: the holder of
+    /// a [`RangeGuard`](super::RangeGuard), or of what it has become, owns it.
+    pub(super) leaving: AtomicU64<M::Cpu>,
     /// Where the heap ends; changed under a [`RangeGuard`](super::RangeGuard) of the page there.
     pub heap_end: CacheAligned<AtomicU64<M::Cpu>>,
 }
@@ -44,6 +47,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
             records,
             lock: CacheAligned(RwLock::new()),
             thp_disable: AtomicU64::new(0),
+            leaving: AtomicU64::new(0),
             heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
         }
     }
@@ -64,10 +68,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
     /// [`Error::NoMemory`]: nothing has changed.
     pub fn adopt(&self, entries: &Entries<'v, M>, attributes: VmaAttributes) -> Result<(), Error> {
         entries.note_leaves_of(&attributes);
-        let backing = attributes.backing;
-        if let Some(object) = backing.object() {
-            self.vm.count_mapped(object, attributes.range.len());
-        }
+        self.enter_object(&attributes)?;
         let record = [Vma::new(attributes, VmaState::Live)];
         match self.vmas.prepare(attributes.range, record, &self.records) {
             Ok(prepared) => {
@@ -75,7 +76,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
                 Ok(())
             }
             Err(_) => {
-                self.release_backing(backing, attributes.range);
+                self.leave_object(&attributes);
                 Err(Error::NoMemory)
             }
         }

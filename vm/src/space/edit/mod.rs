@@ -7,6 +7,8 @@
 //! | `guard` | locks of ranges, and which mappings and entries their holders may touch |
 //! | `limits` | how many mappings and pages a writer may add |
 //! | `lookup` | reading mappings |
+//! | `object_leaves` | leaves that map an object's pages, among others |
+//! | `objects` | objects gain and lose the pages of mappings |
 //! | `replace` | replacing mappings at one instant |
 //! | `split` | [`Split`]: huge leaves that a range cuts |
 //! | `hugetlb` | entries of the hugetlb pool, and how they are emptied |
@@ -22,6 +24,8 @@ mod hugetlb;
 mod limits;
 mod lookup;
 mod mappings;
+mod object_leaves;
+mod objects;
 mod parallel_zap;
 mod replace;
 mod split;

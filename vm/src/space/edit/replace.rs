@@ -18,7 +18,7 @@ use crate::machine::Machine;
 use crate::space::Error;
 use crate::space::vm::Reserve;
 use crate::units::{Vpn, VpnRange};
-use crate::vma::{BackingWord, Vma, VmaAttributes, VmaState};
+use crate::vma::{Vma, VmaAttributes, VmaState};
 use core::cell::Cell;
 
 /// The most mappings that one decision depends on: a mapping and its two neighbours, or both ends of a range.
@@ -145,7 +145,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
         let Ok(prepared) = self.mappings.vmas.prepare(old, records, memory) else { return false };
         prepared.publish_and(|vma| {
             self.token.assert_may_replace(|| vma.attributes(), new);
-            self.mappings.release_backing(vma.backing(), gone.intersect(vma.range()));
+            self.mappings.note_leaving(vma, gone);
         });
         true
     }
@@ -173,15 +173,6 @@ impl<'v, M: Machine> Mappings<'v, M> {
         let reading = self.vm.rcu.read();
         if let Some(vma) = self.vmas.find(&reading, page) {
             vma.make_live();
-        }
-    }
-
-    /// Takes the pages of a mapping that are no longer mapped away from its backing.
-    pub fn release_backing(&self, backing: BackingWord, pages: VpnRange) {
-        if let Some(object) = backing.object()
-            && !pages.is_empty()
-        {
-            self.vm.count_unmapped(object, pages.len());
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::space::Vm;
 use crate::space::counters::Counter;
 use crate::sync::ReadGuard;
 use crate::table::{EntryRef, LockedTable, SlotMarker};
-use crate::units::{Access, Level, Order, PageSize, Pfn, Vpn};
+use crate::units::{Access, Level, Order, PageSize, Pfn};
 use crate::vma::{Backing, HugetlbBacking, OrderSet, SharedHugeUse, Vma, order_of_fault};
 use crate::vma::{orders_of_fault, pages_of, shared_huge_use_of_fault};
 
@@ -105,11 +105,15 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 if huge == Order::HUGE { mthp.with(huge) } else { mthp }
             }
             Source::Object(object) if vma.is_private() || object.pager_key().is_some() => OrderSet::EMPTY,
-            Source::Object(..) => match shared_huge_use_of_fault(vm.shared_huge, thp_disable, vma, self.page)
-            {
-                SharedHugeUse::None => OrderSet::EMPTY,
-                SharedHugeUse::Map | SharedHugeUse::Fill => OrderSet::EMPTY.with(Order::HUGE),
-            },
+            Source::Object(object) => {
+                let first = vma.frame_offset(pages_of(Order::HUGE, self.page).start);
+                match shared_huge_use_of_fault(vm.shared_huge, thp_disable, vma, self.page) {
+                    SharedHugeUse::Map | SharedHugeUse::Fill if object.has_room(first, Order::HUGE) => {
+                        OrderSet::EMPTY.with(Order::HUGE)
+                    }
+                    _ => OrderSet::EMPTY,
+                }
+            }
             Source::Hugetlb(hugetlb, _) => OrderSet::EMPTY.with(hugetlb.size.order()),
             Source::Pfn => OrderSet::EMPTY,
         }
@@ -187,6 +191,9 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     /// A base page of an object.
     fn find_page(&self, object: &Object<M::Cpu>, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
         let (memory, offset) = (&self.space.vm.memory, self.vma.frame_offset(self.page));
+        if !object.has_room(offset, Order::BASE) {
+            return Err(Fallback::Beyond);
+        }
         let pfn = match object.find(memory, offset, self.reading) {
             FoundPage::Frame(pfn) | FoundPage::InSplitFolio(pfn) => pfn,
             FoundPage::InFolio(pfn) => {
@@ -250,7 +257,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         let orders = OrderSet::EMPTY.with(Order::HUGE);
         let want = Want::Folio(Owner::Object, orders);
         let mut found = object.find(memory, offset, self.reading);
-        let is_filled = use_ == SharedHugeUse::Fill && object.has_room(offset, Order::HUGE);
+        let is_filled = use_ == SharedHugeUse::Fill;
         if found == FoundPage::NoneOfFolio && is_filled {
             if prepared.want_folio(Owner::Object, orders)?.is_none() {
                 return Ok(None);
@@ -318,13 +325,18 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         prepared: &Prepared<'v, M>,
     ) -> bool {
         let Some(object) = source.object() else { return true };
-        let find = |page: Vpn| object.find(&self.space.vm.memory, vma.frame_offset(page), self.reading);
+        // What the object has of the folio that is to be mapped, if it reaches as far.
+        let find = |order: Order| {
+            let first = vma.frame_offset(pages_of(order, self.page).start);
+            let has_room = object.has_room(first, order) || mutant!("fault.end-not-rechecked");
+            has_room.then(|| object.find(&self.space.vm.memory, first, self.reading))
+        };
         let is_current = match &prepared.slow {
             Slow::Ready(_, Fill::Object(frame)) => {
-                find(pages_of(frame.order(), self.page).start).frame() == Some(frame.pfn())
+                find(frame.order()).and_then(FoundPage::frame) == Some(frame.pfn())
             }
             Slow::Ready(_, Fill::ObjectFrames(frames)) => {
-                find(pages_of(Order::HUGE, self.page).start) == FoundPage::InSplitFolio(frames.first())
+                find(Order::HUGE) == Some(FoundPage::InSplitFolio(frames.first()))
             }
             _ => true,
         };

@@ -21,6 +21,7 @@ mod loom_rmap;
 mod loom_shared_huge;
 mod loom_sizes;
 mod loom_spaces;
+mod loom_truncate;
 mod loom_walk_accessed;
 mod loom_walk_address;
 mod loom_walk_huge;

@@ -206,10 +206,7 @@ impl<M: Machine> Map<'_, '_, M> {
         if !attributes.is_anonymous() {
             self.entries.note_shared_huge_pages();
         }
-        if let Err(error) = self.put(guard, destination, attributes) {
-            self.mappings.release_backing(attributes.backing, range);
-            return Err(error);
-        }
+        self.put(guard, destination, attributes)?;
         Ok(range)
     }
 
@@ -233,9 +230,12 @@ impl<M: Machine> Map<'_, '_, M> {
                     self.mappings.limits(token).commit(range.len())?;
                 }
                 let vm = self.mappings.vm;
-                let create = || vm.create_object(range.len(), range.len());
+                let create = || vm.create_object(range.len());
                 let object = vm.retry_after_trim(create).ok_or(Error::NoMemory)?;
-                Ok(VmaAttributes::backed(range, flags, Backing::Object(object), 0))
+                let attributes = VmaAttributes::backed(range, flags, Backing::Object(object), 0);
+                let entered = self.mappings.enter_object(&attributes);
+                vm.release_object(object);
+                entered.map(|()| attributes)
             }
         }
     }
@@ -283,9 +283,22 @@ impl<M: Machine> Map<'_, '_, M> {
         left.err().unwrap_or(error)
     }
 
-    /// Puts a mapping into the index, over mappings in its range, joined with the neighbours it agrees with.
-    /// Unlocks the range.
+    /// Puts a mapping, whose object has [entered](Mappings::enter_object) its pages, into the index, over
+    /// mappings in its range, joined with the neighbours it agrees with. Unlocks the range.
     pub(super) fn put(
+        &self,
+        guard: RangeGuard<'_, M>,
+        destination: Destination,
+        new: VmaAttributes,
+    ) -> Result<(), Error> {
+        self.try_put(guard, destination, new).inspect_err(|_| {
+            if !mutant!("map-shared.count-kept") {
+                self.mappings.leave_object(&new);
+            }
+        })
+    }
+
+    fn try_put(
         &self,
         guard: RangeGuard<'_, M>,
         destination: Destination,

@@ -92,8 +92,10 @@ impl<'a, M: Machine> Map<'a, '_, M> {
         let object = vm.retry_after_trim(create).ok_or(Error::NoMemory)?;
         let backing = Backing::Hugetlb(HugetlbBacking { size, reserves: false, object: Some(object) });
         let attributes = VmaAttributes::backed(range, flags | VmaFlags::SHARED, backing, 0);
-        self.put_hugetlb(guard, attributes)
-            .inspect_err(|_| self.mappings.release_backing(backing.into(), range))
+        let entered = self.mappings.enter_object(&attributes);
+        vm.release_object(object);
+        entered?;
+        self.put_hugetlb(guard, attributes).inspect_err(|_| self.mappings.leave_object(&attributes))
     }
 
     fn put_hugetlb(&self, guard: &RangeGuard<'_, M>, attributes: VmaAttributes) -> Result<(), Error> {

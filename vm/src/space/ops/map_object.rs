@@ -1,11 +1,11 @@
 //! Mapping pages of an object.
 //!
 //! ```text
-//!   raise the object's count of mapped pages ─► this space, locked to write: choose a place, put the mapping
-//!                                               there; refused: lower the count again
+//!   this space, locked to write: choose a place ─► count its pages, in a view of the object
+//!                                ─► put the mapping there; refused: count them as gone
 //! ```
 //!
-//! The request's handle keeps the object until the count is raised, and the raised count from then on. So no
+//! The request's handle keeps the object until the pages are counted, and their count from then on. So no
 //! lock of another space is held, and the object may be mapped in this one already.
 
 use super::map::Map;
@@ -25,15 +25,6 @@ impl<M: Machine> Map<'_, '_, M> {
         if !pages.are_of(vm, len) {
             return Err(Error::Invalid);
         }
-        vm.count_mapped(pages.object(), len);
-        let mapped = self.put_object(request, pages);
-        if mapped.is_err() && !mutant!("map-shared.count-kept") {
-            vm.count_unmapped(pages.object(), len);
-        }
-        mapped
-    }
-
-    fn put_object(&self, request: &MapRequest<'_>, pages: ObjectPages<'_>) -> Result<VpnRange, Error> {
         let (guard, destination) = self.mappings.place(request)?;
         let (range, backing) = (destination.range(), Backing::Object(pages.object()));
         let flags = match request.sharing {
@@ -43,8 +34,12 @@ impl<M: Machine> Map<'_, '_, M> {
         if let Err(error) = self.commit_private(guard.token(), flags, destination) {
             return Err(self.refuse_mapping(guard, destination, request, error));
         }
+        let attributes = VmaAttributes::backed(range, flags, backing, pages.first());
+        if let Err(error) = self.mappings.enter_object(&attributes) {
+            return Err(self.refuse_mapping(guard, destination, request, error));
+        }
         self.entries.note_shared_huge_pages();
-        self.put(guard, destination, VmaAttributes::backed(range, flags, backing, pages.first()))?;
+        self.put(guard, destination, attributes)?;
         Ok(range)
     }
 }

@@ -21,6 +21,7 @@
 //! | `fork_leaf` | what the child gets of a leaf above the last level | as `fork` |
 //! | `fork_object` | private mappings of objects, which get no first copy meanwhile | as `fork` |
 //! | `unmap_sharers` | hugetlb pages that children share, unmapped from these | a page, to read |
+//! | `truncate` | ftruncate, holes: pages that an object loses | one range of one space at a time, to read |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how `populate`, `unmap` and `exit` divide large ranges among helpers | |
 
@@ -43,6 +44,7 @@ mod place;
 mod populate;
 mod protect;
 mod scan;
+mod truncate;
 mod unmap;
 mod unmap_sharers;
 
@@ -53,3 +55,4 @@ pub use mbind::Misplaced;
 pub(in crate::space) use mincore::Mincore;
 pub(in crate::space) use place::page_len;
 pub use scan::ScanStep;
+pub use truncate::ObjectReach;

@@ -1,4 +1,4 @@
-//! The reverse map of anonymous memory: from a frame to the entries that map it.
+//! The reverse map: from a frame of user memory to the entries that map it.
 //!
 //! ```text
 //!   record of the frame: anon key (node, page)      tree of all that forks made of one space
@@ -8,17 +8,27 @@
 //!                        └ stop when as many were found as the mapcount says
 //! ```
 //!
-//! A frame has one entry until a fork, and then at most one in each descendant of the space that mapped it
-//! first, at the page of its key: fork keeps addresses. So nothing is kept for an entry, and no list: a fault
-//! stores two words in the record of the frame that it takes, a fork links one node.
+//! A frame of anonymous memory has one entry until a fork, and then at most one in each descendant of the
+//! space that mapped it first, at the page of its key: fork keeps addresses. So nothing is kept for an entry,
+//! and no list: a fault stores two words in the record of the frame that it takes, a fork links one node.
+//!
+//! ```text
+//!   record of the frame: object, page      views of the object: space and origin
+//!        │                                   view ── view ── view
+//!        └──► object ──► each view: hold its space ── walk to origin + page ── lock the table: the frame?
+//! ```
+//!
+//! A frame of an object has at most one entry in each of the object's views. So nothing is kept for an entry
+//! here, either.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `mod` | [`Vm::rmap_walk`], [`Spaces::rmap_walk`], and what they say |
 //! | `walk` | one walk over the spaces that may map a frame |
+//! | `views` | a walk over the views of an object |
 //! | `space_node` | a space's place in its tree |
 //!
-//! Nodes and trees are the floor below: `anon`.
+//! Nodes and trees are the floor below: `anon`; views too: `object`.
 //!
 //! # What an answer is worth
 //!
@@ -28,9 +38,11 @@
 //! again. docs/design/reverse-map.md has the protocol and its limits.
 
 mod space_node;
+mod views;
 mod walk;
 
 pub(super) use space_node::SpaceNode;
+pub(super) use views::ObjectViews;
 
 use super::{AddressSpace, SpaceId, Spaces, Vm};
 use crate::frame::{FrameRef, Kind};
@@ -38,6 +50,7 @@ use crate::machine::{Cpu, Leaf, Machine};
 use crate::table::LockedTable;
 use crate::units::Vpn;
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{ControlFlow, Deref};
 use walk::{RmapWalk, WalkEnd};
 
@@ -63,8 +76,8 @@ pub enum RmapFound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RmapError {
-    /// It is no anonymous memory.
-    NotAnonymous,
+    /// It is no user memory.
+    NotUser,
     /// Its record has no anon key: it waits for a flush and is freed after it, or tables map it that are
     /// no space's.
     NoAnonKey,
@@ -109,10 +122,10 @@ impl<'v, M: Machine> RmapEntry<'_, 'v, M> {
 }
 
 impl<'m, M: Machine> Vm<'m, M> {
-    /// Calls `visit` with each entry that maps the frame, which is anonymous memory: base pages, or the huge
-    /// page of a folio that the frame leads. Spaces are found by
-    /// `hold`, which says whatever the embedder keeps them by: what it returns keeps the space as long as it
-    /// is there. (Linux: `rmap_walk_anon`.)
+    /// Calls `visit` with each entry that maps the frame, of anonymous memory or of an object: base pages, or
+    /// the huge page of a folio that the frame leads. Spaces are found by `hold`, which says whatever the
+    /// embedder keeps them by: what it returns keeps the space as long as it is there. (Linux:
+    /// `rmap_walk_anon`, `rmap_walk_file`.)
     ///
     /// `hold` and `visit` are called with nothing held: they may call anything, these spaces too. Where
     /// something is beside the call, or was done by them, the walk may start again, up to three times, and
@@ -123,9 +136,9 @@ impl<'m, M: Machine> Vm<'m, M> {
     /// of a space that maps the frame is beside it, `All` are all of them.
     ///
     /// Called with no lock held and outside any read section, by a caller that may have to end a space: what
-    /// `hold` has returned may be the last that kept it. Takes the locks of the frame's tree of spaces, and
-    /// of one table at a time. The reference of the caller makes a fork copy an exclusive frame instead of
-    /// sharing it.
+    /// `hold` has returned may be the last that kept it. Takes the locks of the frame's tree of spaces, or of
+    /// its object, and of one table at a time. The reference of the caller makes a fork copy an exclusive
+    /// frame instead of sharing it.
     ///
     /// # Errors
     /// Why there is no answer. Entries may have been visited by then.
@@ -171,18 +184,25 @@ impl<'m, M: Machine> Vm<'m, M> {
     {
         frame.assert_of(&self.memory);
         let pfn = frame.pfn();
-        let meta = self.memory.meta(pfn).ok_or(RmapError::NotAnonymous)?;
-        if meta.state().kind() != Kind::User {
-            return Err(RmapError::NotAnonymous);
-        }
+        let meta = self.memory.meta(pfn).ok_or(RmapError::NotUser)?;
+        let object = match meta.state().kind() {
+            Kind::User => None,
+            Kind::Object => Some(meta.owner()),
+            _ => return Err(RmapError::NotUser),
+        };
         let mut why = RmapError::Unsettled;
         for nth in 0..WALKS {
             if meta.mapcount() == 0 {
                 return Ok(RmapFound::All(0));
             }
-            let key = meta.anon_key().ok_or(RmapError::NoAnonKey)?;
             let walk = RmapWalk { vm: self, meta, pfn, hold: &hold, visit: &mut visit, nth };
-            match walk.run(key) {
+            let end = match object {
+                Some((object, page)) => {
+                    walk.run_views(NonZeroU64::new(object).ok_or(RmapError::NotUser)?, page)
+                }
+                None => walk.run_tree(meta.anon_key().ok_or(RmapError::NoAnonKey)?),
+            };
+            match end {
                 WalkEnd::Stopped => return Ok(RmapFound::Stopped),
                 WalkEnd::Ended { found, .. } if found == meta.mapcount() => return Ok(RmapFound::All(found)),
                 WalkEnd::Ended { found, .. } if mutant!("rmap.not-walked-again") => {
@@ -194,6 +214,13 @@ impl<'m, M: Machine> Vm<'m, M> {
             M::Cpu::spin(1);
         }
         Err(why)
+    }
+
+    /// Whether a space that an embedder has found is of this system, and has the number that was asked for.
+    pub(in crate::space) fn is_own_space(&self, space: &AddressSpace<'_, M>, id: SpaceId) -> bool {
+        let is_wanted = space.id() == id || mutant!("rmap.other-space-believed");
+        let is_ours = core::ptr::addr_eq(space.vm, self) || mutant!("rmap.other-system-believed");
+        is_wanted && is_ours
     }
 
     /// Number of nodes in all trees of spaces: one for each space, and those of ended ones that frames still
@@ -223,7 +250,7 @@ impl<'v, M: Machine> Spaces<'v, M> {
 impl fmt::Display for RmapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            RmapError::NotAnonymous => "the frame is no anonymous memory",
+            RmapError::NotUser => "the frame is no user memory",
             RmapError::NoAnonKey => "the record of the frame has no anon key",
             RmapError::SpaceMissing => "a space that may map the frame is not found",
             RmapError::Unsettled => "the entries of the frame changed during each walk",

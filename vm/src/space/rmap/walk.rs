@@ -1,6 +1,7 @@
-//! One walk over the spaces that may map a frame.
+//! One walk over the spaces that may map a frame: those of the tree below its node, or those of its object's
+//! views.
 
-use super::{RmapEntry, Visited};
+use super::{ObjectViews, RmapEntry, Visited};
 use crate::anon::{AnonNodes, PlaceLost, STEPS, TreePlace};
 use crate::frame::{AnonKey, FrameMeta};
 use crate::machine::{Entry, Leaf, Machine};
@@ -8,6 +9,7 @@ use crate::space::edit::entries::Entries;
 use crate::space::{AddressSpace, SpaceId, Vm};
 use crate::table::{LockedTable, walk};
 use crate::units::{Level, Pfn, Vpn};
+use core::num::NonZeroU64;
 use core::ops::{ControlFlow, Deref};
 
 /// Spaces whose numbers are copied under one lock of the tree, at most.
@@ -39,6 +41,19 @@ pub(super) enum WalkEnd {
         /// A space on the way could not be looked at.
         is_space_missing: bool,
     },
+}
+
+/// How far a walk has come.
+#[derive(Clone, Copy, Default)]
+struct WalkProgress {
+    found: u32,
+    is_space_missing: bool,
+}
+
+impl WalkProgress {
+    fn end(self) -> WalkEnd {
+        WalkEnd::Ended { found: self.found, is_space_missing: self.is_space_missing }
+    }
 }
 
 /// The next spaces on the way.
@@ -77,8 +92,8 @@ where
     'v: 'a,
 {
     /// Walks from the node of the key down.
-    pub fn run(mut self, key: AnonKey) -> WalkEnd {
-        let (mut found, mut is_space_missing) = (0, false);
+    pub fn run_tree(mut self, key: AnonKey) -> WalkEnd {
+        let mut progress = WalkProgress::default();
         let mut next = Some(TreePlace::At(key.node));
         // The space that the next place belongs to: kept until that was used, so that its node stays.
         let mut last: Option<S> = None;
@@ -87,30 +102,52 @@ where
             for &id in &few.spaces[..few.len] {
                 // To drop a space may be to end it: here, where no lock is held.
                 last = (self.hold)(id);
-                // Asked once: what a safe trait answers may be another space the next time.
-                let is_it = |space: &&AddressSpace<'v, M>| {
-                    let is_wanted = space.id() == id || mutant!("rmap.other-space-believed");
-                    let is_ours =
-                        core::ptr::addr_eq(space.vm, self.vm) || mutant!("rmap.other-system-believed");
-                    is_wanted && is_ours
-                };
-                let Some(space) = last.as_deref().filter(is_it) else {
-                    is_space_missing = true;
-                    continue;
-                };
-                match self.look(space, key.page) {
-                    Some(ControlFlow::Break(())) => return WalkEnd::Stopped,
-                    Some(ControlFlow::Continue(visited)) => found += u32::from(visited == Visited::Stays),
-                    None => continue,
-                }
-                if found == self.meta.mapcount() || mutant!("rmap.first-found-only") {
-                    return WalkEnd::Ended { found, is_space_missing };
+                if let Some(end) = self.step(last.as_deref(), (id, key.page), &mut progress) {
+                    return end;
                 }
             }
             next = few.next;
         }
         drop(last);
-        WalkEnd::Ended { found, is_space_missing }
+        progress.end()
+    }
+
+    /// Walks over the views of an object; the frame is its page, or the first of a folio that begins there.
+    pub fn run_views(mut self, object: NonZeroU64, page: u64) -> WalkEnd {
+        let mut progress = WalkProgress::default();
+        let Some(mut views) = ObjectViews::new(self.vm, object) else { return progress.end() };
+        while let Some((place, hull)) = views.next() {
+            if !hull.contains(&page) {
+                continue;
+            }
+            let space = (self.hold)(place.space);
+            let at = (place.space, place.vpn_of(page));
+            if let Some(end) = self.step(space.as_deref(), at, &mut progress) {
+                return end;
+            }
+        }
+        progress.end()
+    }
+
+    /// Looks at the page of the next space, which was asked for by its number. The end of the walk, where
+    /// this is it.
+    fn step(
+        &mut self,
+        space: Option<&AddressSpace<'v, M>>,
+        (id, page): (SpaceId, Vpn),
+        progress: &mut WalkProgress,
+    ) -> Option<WalkEnd> {
+        // Asked once: what a safe trait answers may be another space the next time.
+        let Some(space) = space.filter(|space| self.vm.is_own_space(space, id)) else {
+            progress.is_space_missing = true;
+            return None;
+        };
+        match self.look(space, page)? {
+            ControlFlow::Break(()) => return Some(WalkEnd::Stopped),
+            ControlFlow::Continue(visited) => progress.found += u32::from(visited == Visited::Stays),
+        }
+        let is_last = progress.found == self.meta.mapcount() || mutant!("rmap.first-found-only");
+        is_last.then(|| progress.end())
     }
 
     /// Calls the visitor if the page maps the frame.

@@ -42,6 +42,7 @@ mod resize_hugetlb;
 mod rmap;
 mod spaces;
 mod start;
+mod truncate;
 mod unmap;
 mod unmap_hugetlb_sharers;
 mod visitors;

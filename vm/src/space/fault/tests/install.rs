@@ -7,7 +7,9 @@ use crate::space::fault::attempt::Proof;
 use crate::space::fault::confirm::Confirmed;
 use crate::space::fault::decide::Decision;
 use crate::space::fault::prepared::Prepared;
-use crate::space::{AddressSpace, Fallback, Fault, Layout, MapRequest, ObjectHandle, Path, Sharing, Vm};
+use crate::space::{
+    AddressSpace, Advice, Fallback, Fault, FaultError, Layout, MapRequest, ObjectHandle, Path, Sharing, Vm,
+};
 use crate::sync::ReadGuard;
 use crate::table::{LeafBits, walk, walk_cached};
 use crate::units::{Access, Level, NodeId, PAGE_SIZE, Rights, VirtAddr, Vpn};
@@ -116,6 +118,49 @@ fn a_frame_that_has_left_its_object_is_neither_shown_nor_copied_by_a_private_map
             space.unmap(start, 2 * PAGE).unwrap();
         });
     }
+}
+
+/// Has the object become shorter just before the mapping is confirmed; its page is not taken out yet.
+struct Shortens;
+
+impl Proof<TestMachine> for Shortens {
+    type Hold<'g> = ();
+
+    fn hold<'g>(
+        &self,
+        _vma: &'g Vma<<TestMachine as Machine>::Cpu>,
+        _reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
+    ) -> Option<()> {
+        Some(())
+    }
+
+    fn confirm<'g>(
+        &self,
+        space: &'g TestSpace<'_>,
+        vma: &'g Vma<<TestMachine as Machine>::Cpu>,
+        _page: Vpn,
+        reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
+    ) -> Option<&'g Vma<<TestMachine as Machine>::Cpu>> {
+        space.vm.object(vma.backing().object()?, reading)?.shorten_unlocked(PAGE);
+        Some(vma)
+    }
+}
+
+/// Frames beyond the end stay with the object where they are part of a folio that could not be divided.
+#[test]
+fn a_frame_beyond_the_end_is_not_installed() {
+    with_space(|space| {
+        let object = ObjectHandle::new(space.vm, 2 * PAGE).unwrap();
+        let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(2 * PAGE) };
+        let start = space.map(&request.backed_by(object.at_page(0))).unwrap();
+        let fault = Fault { addr: VirtAddr(start.0 + PAGE), access: Access::Write };
+        space.fault(fault).unwrap();
+        space.advise(start, 2 * PAGE, Advice::DontNeed).unwrap();
+        let result = space.faults().attempt(fault, &Shortens, &mut Prepared::new(space.vm));
+        assert_eq!((result, entry(space, fault.addr.vpn())), (Err(Fallback::VmaChanged), Entry::Absent));
+        assert_eq!(space.fault(fault), Err(FaultError::Beyond));
+        space.unmap(start, 2 * PAGE).unwrap();
+    });
 }
 
 /// Else the fault would find the detached table again and again.

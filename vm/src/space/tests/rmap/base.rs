@@ -89,7 +89,8 @@ fn where_there_is_no_answer_the_walk_says_why() {
         space.map(&request).unwrap();
         store(&space, page(5), 1);
         let reference = memory.try_get(frame(&space, page(5))).unwrap();
-        assert_eq!(answer(&reference, &[&space]), Err(RmapError::NotAnonymous));
+        assert_eq!(answer(&reference, &[&space]), Ok(RmapFound::All(1)), "of an object");
+        assert_eq!(answer(&reference, &[]), Err(RmapError::SpaceMissing));
         drop(reference);
     });
 }
