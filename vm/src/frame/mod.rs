@@ -106,7 +106,7 @@ pub use memory::Memory;
 pub use owned::{Base, Contents, DetachedTable, Dirty, Folio, FolioSize, Frame, FrameRef, Mapped};
 pub(crate) use owned::{Flushed, FolioFrames, FolioParts, GatherBatch, IfShared};
 pub use owned::{MappedFolio, MappedFrame, PageFill, PinnedFrame, Zeroed};
-pub(crate) use owned::{PageNode, PageSlot, PartialFolio, RootSlot, SlotContent, TakenSlot};
+pub(crate) use owned::{PageMarks, PageNode, PageSlot, PartialFolio, RootSlot, SlotContent, TakenSlot};
 pub use owned::{TableFrame, Unhooked, ZeroedFolio, ZeroedFrame};
 pub(crate) use owned::{UnhookedFrames, UnhookedLists, UserFrame, height_of_order, note_dirty};
 pub use percpu::{BATCH, CAPACITY};

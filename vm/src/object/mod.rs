@@ -4,7 +4,11 @@
 //! |---|---|
 //! | `shared` | `Object`: shared anonymous memory, of base pages or of the hugetlb pool |
 //! | `objects` | `Objects`: all objects of a system, by number |
+//! | `length` | where its pages end |
 //! | `mapped` | what keeps an object: mappings and handles |
+//! | `dirty` | which pages of an index are to be written back |
+//! | `write_back` | writing pages back: batches of dirty pages |
+//! | `errors` | errors of writing back, and which of them were reported: [`ErrorCursor`] |
 //! | `views` | which spaces map an object, and where |
 //! | `page_index` | page of an object to its frame |
 //! | `pager` | [`Pager`]: the embedder's objects, and waits for their pages |
@@ -33,6 +37,9 @@
 
 #![forbid(unsafe_code)]
 
+mod dirty;
+mod errors;
+mod length;
 mod mapped;
 mod objects;
 mod page_index;
@@ -41,6 +48,7 @@ mod shared;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod views;
+mod write_back;
 
 #[cfg(all(test, loom))]
 #[path = "tests/loom_objects.rs"]
@@ -48,10 +56,13 @@ mod loom_tests;
 
 // Not public: only the address space maps an object, finds it by the number in a mapping's attributes, and
 // counts what it maps.
+pub use errors::ErrorCursor;
 pub(crate) use mapped::LeavingViews;
 pub(crate) use objects::Objects;
 pub(crate) use page_index::{FoundPage, MAX_PAGES, TakenPages, give_back};
-pub use pager::{PageAnswer, Pager, PagerKey};
+pub(crate) use pager::PageWait;
+pub use pager::{PageAnswer, PageContents, Pager, PagerKey};
 pub use shared::SharedHugetlbCounts;
 pub(crate) use shared::{FillError, Object};
 pub(crate) use views::ViewPlace;
+pub(crate) use write_back::{BATCH, DirtyBatch, DirtyPage};

@@ -1,7 +1,7 @@
 //! All objects of a system, found by number.
 
 use super::Object;
-use super::pager::{PageAnswer, PageWait, PageWaits, Pager, PagerKey};
+use super::pager::{PageAnswer, PageContents, PageWait, PageWaits, Pager, PagerKey};
 use super::views::Views;
 use crate::frame::{HugetlbReservation, Memory, PageFill, Registry};
 use crate::machine::Machine;
@@ -44,9 +44,38 @@ impl<'m, M: Machine> Objects<'m, M> {
         page: u64,
         into: &mut PageFill<'_, M>,
     ) -> (PageAnswer, PageWait<'m, M::Cpu>) {
+        self.ask(key, page, |pager| pager.try_page(key, page, into))
+    }
+
+    /// Asks the pager whether a page may be stored to; as [`ask_pager`](Self::ask_pager).
+    pub(crate) fn ask_to_store(&self, key: PagerKey, page: u64) -> (PageAnswer, PageWait<'m, M::Cpu>) {
+        self.ask(key, page, |pager| pager.try_make_writable(key, page))
+    }
+
+    /// Has the pager write a page back; as [`ask_pager`](Self::ask_pager).
+    pub(crate) fn ask_to_write_back(
+        &self,
+        key: PagerKey,
+        page: u64,
+        from: &PageContents<'_, '_, M>,
+    ) -> (PageAnswer, PageWait<'m, M::Cpu>) {
+        self.ask(key, page, |pager| pager.write_back(key, page, from))
+    }
+
+    /// The word of a page, as it is now.
+    pub(crate) fn look_at_page(&self, key: PagerKey, page: u64) -> PageWait<'m, M::Cpu> {
+        self.waits.look(key, page)
+    }
+
+    fn ask(
+        &self,
+        key: PagerKey,
+        page: u64,
+        ask: impl FnOnce(&dyn Pager<M>) -> PageAnswer,
+    ) -> (PageAnswer, PageWait<'m, M::Cpu>) {
         let is_late = mutant!("pager.word-looked-at-late");
         let before = self.waits.look(key, page);
-        let answer = self.pager.map_or(PageAnswer::Error, |pager| pager.try_page(key, page, into));
+        let answer = self.pager.map_or(PageAnswer::Error, ask);
         (answer, if is_late { self.waits.look(key, page) } else { before })
     }
 
@@ -76,7 +105,9 @@ impl<'m, M: Machine> Objects<'m, M> {
         number: NonZeroU64,
         (key, mapped): (PagerKey, u64),
     ) -> Option<()> {
-        let object = Object::new_paged(number, key, mapped, memory.id(), rcu.id());
+        let pager = self.pager?;
+        let (len_bytes, is_tracked) = (pager.size_bytes(key), pager.is_written_back(key));
+        let object = Object::new_paged(number, key, (len_bytes, is_tracked), mapped, memory.id(), rcu.id());
         self.registry.insert(memory, number, object).ok().map(|_| ())
     }
 

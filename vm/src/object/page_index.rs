@@ -52,6 +52,28 @@ impl FoundPage {
     }
 }
 
+/// The way to a frame.
+pub(super) struct FrameWay<'r, 'm: 'r, M: Machine> {
+    /// Slots of the nodes that lead to it, from the root on.
+    nodes: [Option<PageSlot<'r, 'm, M>>; MAX_HEIGHT as usize],
+    /// Its slot.
+    pub slot: PageSlot<'r, 'm, M>,
+    /// The frame.
+    pub pfn: Pfn,
+}
+
+impl<'r, 'm: 'r, M: Machine> FrameWay<'r, 'm, M> {
+    /// The slots of the nodes above the frame, from the lowest on.
+    pub fn nodes(&self) -> impl Iterator<Item = PageSlot<'r, 'm, M>> {
+        self.nodes.into_iter().flatten().rev()
+    }
+}
+
+/// The pages below each slot of a node whose pages begin at `first`, and where those of the node end.
+pub(super) fn way_below<M: Machine>(node: &PageNode<'_, '_, M>, first: u64) -> (u64, u64) {
+    (1 << (SHIFT * (node.height() - 1)), first + (1 << (SHIFT * node.height())))
+}
+
 /// A slot, what it holds, and the height of a node in its place.
 type WayTo<'r, 'm, M> = (PageSlot<'r, 'm, M>, SlotContent<'r, 'm, M>, u32);
 
@@ -109,6 +131,42 @@ impl<C: Cpu> PageIndex<C> {
             content = slot.content();
         }
         Ok((slot, content, place))
+    }
+
+    /// The slot of the root.
+    pub(super) fn root_slot<'r, 'm: 'r, M: Machine<Cpu = C>>(
+        &'r self,
+        memory: &'m Memory<'m, M>,
+        reading: &'r ReadGuard<'_, C>,
+    ) -> PageSlot<'r, 'm, M> {
+        self.root.slot(memory, reading)
+    }
+
+    /// The way to the frame of a page; `None` where there is none, or it is one of a folio.
+    pub(super) fn way_of_frame<'r, 'm: 'r, M: Machine<Cpu = C>>(
+        &'r self,
+        memory: &'m Memory<'m, M>,
+        page: u64,
+        reading: &'r ReadGuard<'_, C>,
+    ) -> Option<FrameWay<'r, 'm, M>> {
+        let mut slot = self.root.slot(memory, reading);
+        let mut nodes = [None; MAX_HEIGHT as usize];
+        let mut height = MAX_HEIGHT;
+        for place in 0.. {
+            match slot.content() {
+                // The root reaches the pages of the node in it, or page 0.
+                SlotContent::Node(node) if place > 0 || reaches(page, node.height()) => {
+                    *nodes.get_mut(place)? = Some(slot);
+                    height = node.height();
+                    slot = node.slot(index_of(page, height));
+                }
+                SlotContent::Frame(pfn) if page == 0 || height == 1 => {
+                    return Some(FrameWay { nodes, slot, pfn });
+                }
+                _ => break,
+            }
+        }
+        None
     }
 
     /// The frame of a page; stale at once.

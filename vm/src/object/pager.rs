@@ -16,7 +16,7 @@
 //! a registry, whose values are put in through a shared reference. A lifetime in them could not be shortened,
 //! nor that of the system that holds them; but spaces borrow the system for a shorter one.
 
-use crate::frame::PageFill;
+use crate::frame::{FrameRef, PageFill};
 use crate::machine::{Cpu, Machine};
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 use crate::sync::{Carve, carve_slice, fill};
@@ -42,6 +42,77 @@ pub trait Pager<M: Machine>: Sync {
     /// Fills a page of an object: stores its bytes by [`PageFill::write`]. Those that are not stored are
     /// zero. Several faults may get the same page, and one of them keeps it.
     fn try_page(&self, object: PagerKey, page: u64, into: &mut PageFill<'_, M>) -> PageAnswer;
+
+    /// The length of an object in bytes, asked once, as its first handle is made. It changes by
+    /// [`ObjectHandle::set_len_bytes`](crate::space::ObjectHandle::set_len_bytes). The default: as long as
+    /// any, so that `try_page` alone says what there is.
+    fn size_bytes(&self, object: PagerKey) -> u64 {
+        let _ = object;
+        u64::MAX
+    }
+
+    /// Whether an object's pages are written back, asked once, as its first handle is made: then a page is
+    /// *dirty* from its first store on, and the library knows which ones are. The default is no: what is
+    /// stored is in memory alone.
+    fn is_written_back(&self, object: PagerKey) -> bool {
+        let _ = object;
+        false
+    }
+
+    /// Before a page that is clean is stored to: a place for it on the disk, a record in a journal. The page
+    /// is dirty afterwards, whether it is stored to or not, and is written back before this is called for it
+    /// again. The default allows it.
+    fn try_make_writable(&self, object: PagerKey, page: u64) -> PageAnswer {
+        let _ = (object, page);
+        PageAnswer::Ready
+    }
+
+    /// Writes a page back. Its bytes may change meanwhile: then it is dirty again. `Ready`: it is written.
+    /// `NotReady`: that has begun, of a copy of the bytes that the embedder has made; it is asked again once
+    /// [`Vm::page_ready`](crate::space::Vm::page_ready) was called, and says then how it has ended. `Error`,
+    /// `Beyond`: it was not written, and stays dirty.
+    fn write_back(&self, object: PagerKey, page: u64, from: &PageContents<'_, '_, M>) -> PageAnswer {
+        let _ = (object, page, from);
+        PageAnswer::Error
+    }
+}
+
+/// The bytes of a page that is written back.
+pub struct PageContents<'a, 'm, M: Machine> {
+    frame: &'a FrameRef<'m, M>,
+    len: usize,
+}
+
+impl<'a, 'm, M: Machine> PageContents<'a, 'm, M> {
+    /// Those of the frame, of which the first `len` lie before the end of the object.
+    pub(crate) fn new(frame: &'a FrameRef<'m, M>, len: usize) -> Self {
+        Self { frame, len }
+    }
+
+    /// Bytes that lie before the end of the object, from the first on: all but of its last page.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the page lies beyond the end.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies bytes of the page, from `offset` on. Those that are stored meanwhile are copied as they were
+    /// before or after.
+    ///
+    /// # Panics
+    /// Where they do not lie in the page.
+    pub fn read(&self, offset: usize, to: &mut [u8]) {
+        self.frame.read(offset, to);
+    }
+}
+
+impl<M: Machine> fmt::Debug for PageContents<'_, '_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of {:?}", self.len, self.frame)
+    }
 }
 
 /// The name that an embedder gives one of its objects. The library hands it back, and reads nothing from it.

@@ -5,12 +5,13 @@
 //! and what the objects say together.
 
 use super::PagerKey;
+use super::errors::ErrorCount;
 use super::page_index::{FoundPage, MAX_PAGES, PageIndex, TakenPages};
 use super::views::ViewList;
 use crate::frame::{FrameRef, HugetlbFolio, HugetlbReservation, HugetlbTake, Memory, PageFill, TakenSlot};
 use crate::frame::{ZeroedFolio, ZeroedFrame};
 use crate::machine::{Cpu, Machine};
-use crate::sync::atomic::{AtomicU64, Ordering::*};
+use crate::sync::atomic::AtomicU64;
 use crate::sync::{ReadGuard, SpinLock, UniqueId, lockdep};
 use crate::units::{Order, PAGE_SIZE, PageSize, Pfn};
 use core::fmt;
@@ -22,9 +23,13 @@ pub(crate) struct Object<C: Cpu> {
     /// Its number, which the records of its frames name.
     number: NonZeroU64,
     /// Its length in bytes: pages that begin there or later lie beyond its end. Written with the lock held.
-    len_bytes: AtomicU64<C>,
+    pub(super) len_bytes: AtomicU64<C>,
     /// What fills its pages, if they are not zeros at first.
     pager: Option<PagerKey>,
+    /// Whether its pages are written back, so that the first store to each is followed.
+    is_tracked: bool,
+    /// Counts writing back that has failed.
+    errors: ErrorCount<C>,
     /// The size of its pages: not base pages where they are of the hugetlb pool.
     size: PageSize,
     /// Whether the pool has set a huge page aside for each page.
@@ -87,19 +92,22 @@ impl<C: Cpu> Object<C> {
         let counts = SpinLock::new(ObjectCounts { mapped, ..ObjectCounts::default() });
         let (size, reserves, index) = (PageSize::Base, false, PageIndex::new(memory, rcu));
         let len_bytes = AtomicU64::new(pages.saturating_mul(PAGE_SIZE as u64));
-        Self { number, len_bytes, pager: None, size, reserves, counts, index }
+        let (pager, is_tracked, errors) = (None, false, ErrorCount::new());
+        Self { number, len_bytes, pager, is_tracked, errors, size, reserves, counts, index }
     }
 
-    /// As [`new`](Self::new), of as many pages as an object may have: which of them there are, its pager
-    /// says.
+    /// As [`new`](Self::new), of this length: which of its pages there are, its pager says. And whether they
+    /// are written back.
     pub(super) fn new_paged(
         number: NonZeroU64,
         key: PagerKey,
+        (len_bytes, is_tracked): (u64, bool),
         mapped: u64,
         memory: UniqueId,
         rcu: UniqueId,
     ) -> Self {
-        Self { pager: Some(key), ..Self::new(number, (MAX_PAGES, mapped), memory, rcu) }
+        let len_bytes = AtomicU64::new(len_bytes.min(MAX_PAGES * PAGE_SIZE as u64));
+        Self { pager: Some(key), len_bytes, is_tracked, ..Self::new(number, (0, mapped), memory, rcu) }
     }
 
     /// As [`new`](Self::new), of huge pages of the hugetlb pool of `size`, of which `reserved` are set aside
@@ -115,29 +123,6 @@ impl<C: Cpu> Object<C> {
         Self { size, reserves: reserved > 0, counts, ..Self::new(number, (pages, mapped), memory, rcu) }
     }
 
-    /// Its length in bytes; stale at once.
-    pub(crate) fn len_bytes(&self) -> u64 {
-        // Acquire: what was done to the object before. Pairs with `set_len`.
-        self.len_bytes.load(Acquire)
-    }
-
-    /// Base pages that it may have; stale at once.
-    pub(crate) fn pages(&self) -> u64 {
-        self.len_bytes().div_ceil(PAGE_SIZE as u64)
-    }
-
-    /// As [`pages`](Self::pages): a caller of [`set_len`](Self::set_len) that comes later sees what this one
-    /// has done before.
-    pub(crate) fn pages_exact(&self) -> u64 {
-        let _counts = self.counts.lock();
-        self.pages()
-    }
-
-    /// Whether a folio that begins at a page has none beyond the end.
-    pub(crate) fn has_room(&self, page: u64, order: Order) -> bool {
-        page.checked_add(order.frames()).is_some_and(|end| end <= self.pages())
-    }
-
     /// Its number.
     pub(crate) fn number(&self) -> NonZeroU64 {
         self.number
@@ -146,6 +131,22 @@ impl<C: Cpu> Object<C> {
     /// The name that its pager knows it by; `None`: its pages are zeros at first.
     pub(crate) fn pager_key(&self) -> Option<PagerKey> {
         self.pager
+    }
+
+    /// Whether its pages are written back: a shared mapping lets stores reach one only while it is dirty.
+    #[inline]
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.is_tracked
+    }
+
+    /// Counts writing back that has failed.
+    pub(crate) fn errors(&self) -> &ErrorCount<C> {
+        &self.errors
+    }
+
+    /// Which frames it has.
+    pub(super) fn index(&self) -> &PageIndex<C> {
+        &self.index
     }
 
     /// By what right a page that is not filled takes a huge page of the hugetlb pool.
@@ -314,15 +315,6 @@ impl<C: Cpu> Object<C> {
         Ok(pfn)
     }
 
-    /// Changes its length. Returns that before. Pages beyond a new end are to be taken out and unmapped next.
-    pub(crate) fn set_len(&self, len_bytes: u64) -> u64 {
-        let _counts = self.counts.lock();
-        let before = self.len_bytes.load(Relaxed);
-        // Release: pairs with `len_bytes`.
-        self.len_bytes.store(len_bytes, Release);
-        before
-    }
-
     /// The frame of a page, if it has one: of a folio, that is split.
     pub(crate) fn get_page<'m, M: Machine<Cpu = C>>(
         &self,
@@ -336,12 +328,6 @@ impl<C: Cpu> Object<C> {
             slot.split_folio();
         }
         memory.try_get(self.index.lookup(memory, page, reading)?)
-    }
-
-    /// As [`set_len`](Self::set_len), without the lock: nothing else is done to the object.
-    #[cfg(test)]
-    pub(crate) fn shorten_unlocked(&self, len_bytes: u64) {
-        self.len_bytes.store(len_bytes, Release);
     }
 
     /// Takes out what lies at the beginning of the pages, as far as one step goes: see

@@ -117,7 +117,9 @@ impl<'v, M: Machine> Copies<'_, 'v, M> {
 
     fn store(self, addr: VirtAddr, from: &[u8], for_use: PinUse) -> Result<usize, Error> {
         self.each_page(addr, from.len(), |page, offset, done, here| {
-            self.pins.pin_page(page, for_use)?.write(offset, &from[done..done + here]);
+            let pinned = self.pins.pin_page(page, for_use)?;
+            pinned.write(offset, &from[done..done + here]);
+            self.pins.entries.vm.note_stored(pinned.pfn());
             Ok(())
         })
     }

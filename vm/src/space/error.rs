@@ -22,6 +22,10 @@ pub enum Error {
     Again,
     /// A page lies on a node that its memory policy does not name: `EIO`.
     Misplaced,
+    /// The memory is locked: `EBUSY`.
+    Busy,
+    /// A page of an object could not be written back: `EIO`.
+    Io,
 }
 
 impl fmt::Display for Error {
@@ -35,6 +39,8 @@ impl fmt::Display for Error {
             Error::Fault => "bad address",
             Error::Again => "try again",
             Error::Misplaced => "a page lies on another node",
+            Error::Busy => "the memory is locked",
+            Error::Io => "a page could not be written back",
         })
     }
 }

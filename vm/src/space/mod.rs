@@ -57,11 +57,15 @@ pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
 pub use inspect::Inspect;
 pub use layout::Layout;
 pub use object_handle::{ObjectHandle, ObjectPages};
-pub use ops::{Advice, Collapsed, MapBacking, MapRequest, Misplaced, ObjectReach, Place, ScanStep, Sharing};
+pub(in crate::space) use ops::MadeDirty;
+pub use ops::{
+    Advice, Collapsed, MapBacking, MapRequest, Misplaced, ObjectError, Place, ScanStep, Sharing, SyncMode,
+    WrittenBack,
+};
 pub use options::VmOptions;
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};
 use rmap::SpaceNode;
-pub use rmap::{RmapEntry, RmapError, RmapFound};
+pub use rmap::{ObjectReach, RmapEntry, RmapError, RmapFound};
 pub use spaces::{SpaceHandle, Spaces};
 pub use vm::Vm;
 pub use walk::{CallChain, FrameRecord, Walker};

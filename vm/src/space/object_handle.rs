@@ -80,7 +80,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     }
 
     /// A handle more of an object that a mapping or a handle keeps until this returns.
-    fn hold(vm: &'v Vm<'v, M>, object: ObjectId) -> Self {
+    pub(super) fn hold(vm: &'v Vm<'v, M>, object: ObjectId) -> Self {
         vm.hold_object(object);
         Self { vm, object }
     }

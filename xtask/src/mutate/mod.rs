@@ -25,6 +25,7 @@
 mod list;
 mod list_collapse;
 mod list_edit;
+mod list_files;
 mod list_flush;
 mod list_fork;
 mod list_huge;
@@ -101,6 +102,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_pool::ALL)
         .chain(list_shared_huge::ALL)
         .chain(list_objects::ALL)
+        .chain(list_files::ALL)
         .chain(list_flush::ALL)
 }
 

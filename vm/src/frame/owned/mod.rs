@@ -10,6 +10,7 @@
 //! | `page_fill` | [`PageFill`]: a frame that an embedder fills with a page of an object |
 //! | `frame_ref` | [`FrameRef`], [`MappedFrame`], [`PinnedFrame`]: counted references to user memory |
 //! | `table_frame` | [`TableFrame`], [`DetachedTable`]: a table not linked yet, and one that was detached |
+//! | `page_marks` | [`PageMarks`]: what is to be done with a page |
 //! | `page_node` | [`RootSlot`], [`PageSlot`]: slots of page indexes, which own frames and nodes |
 //! | `shared_leaf` | what a gather keeps of a leaf whose frames others may map too |
 //! | `unhooked` | [`Unhooked`]: a cleared translation; [`GatherBatch`]: what waits for a flush |
@@ -34,6 +35,7 @@ mod frame_ref;
 mod mapped;
 mod object_folio;
 mod page_fill;
+mod page_marks;
 mod page_node;
 mod partial_folio;
 mod parts;
@@ -49,6 +51,7 @@ pub use frame_ref::{FrameRef, PinnedFrame};
 pub use mapped::{Mapped, MappedFolio, MappedFrame};
 pub(crate) use object_folio::FolioFrames;
 pub use page_fill::PageFill;
+pub(crate) use page_marks::PageMarks;
 pub(crate) use page_node::{PageNode, PageSlot, RootSlot, SlotContent, TakenSlot, height_of_order};
 pub(crate) use partial_folio::PartialFolio;
 pub(crate) use parts::FolioParts;

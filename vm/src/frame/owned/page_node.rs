@@ -1,7 +1,7 @@
 //! Nodes of page indexes: table frames whose slots own frames and further nodes.
 //!
 //! ```text
-//!   RootSlot ──► 0            empty                       slot word: (frame number + 1) << 8 | tag
+//!   RootSlot ──► 0            empty             slot word: (frame number + 1) << 16 | marks << 8 | tag
 //!            ──► a frame      tag 0
 //!            ──► a node ──► 512 slots, each empty,         tag: its height
 //!            │              a frame, a folio or a node
@@ -13,6 +13,9 @@
 //! Of a folio that is whole a slot has one reference, of one that was split one of each frame. The
 //! exchange by which a slot says SPLIT makes its thread the one that splits the folio.
 //!
+//! *Marks* say what is to be done with a frame: it is to be written back, or that is under way. A node has a
+//! mark where something below it may have one. They are set and cleared by exchanges, without a lock.
+//!
 //! A frame or node enters a slot by one exchange and leaves it by one, so that it has one owner whatever
 //! other threads do: the exchange that takes it out gives it to the caller as a value. Which page a slot is
 //! for, and what may change it, is the index's business.
@@ -20,6 +23,7 @@
 //! Readers follow the slots in a read section. A node that was taken out is freed after a grace period;
 //! until then a reader may find frames in it, whose numbers own nothing.
 
+use super::page_marks::{MARK_SHIFT, PageMarks};
 use super::{DetachedTable, FolioFrames, FrameRef, TableFrame};
 use crate::frame::{Init, Memory, Words};
 use crate::machine::{Cpu, Machine};
@@ -88,7 +92,8 @@ pub(crate) struct TakenNode<'m, M: Machine> {
     rcu: UniqueId,
 }
 
-const HEIGHT_BITS: u32 = 8;
+/// Marks and the number lie above the tag.
+const NUMBER_SHIFT: u32 = 16;
 /// Of a tag: it is a folio's.
 const FOLIO: u32 = 1 << 7;
 /// Of a folio's tag: it may be split.
@@ -100,7 +105,7 @@ const HEIGHTS: u32 = 1 << 5;
 
 /// The word of a slot that holds a frame (tag 0), a folio or a node.
 const fn word_of(pfn: Pfn, tag: u32) -> u64 {
-    (pfn.0 + 1) << HEIGHT_BITS | tag as u64
+    (pfn.0 + 1) << NUMBER_SHIFT | tag as u64
 }
 
 /// The height of the node that has as many pages as a folio of this order has frames: 0 for one frame. `None`
@@ -112,8 +117,8 @@ pub(crate) const fn height_of_order(order: Order) -> Option<u32> {
 
 /// Number and tag of what a slot holds; `None` where it is empty.
 fn decode(word: u64) -> Option<(Pfn, u32)> {
-    let pfn = (word >> HEIGHT_BITS).checked_sub(1)?;
-    Some((Pfn(pfn), word as u32 & ((1 << HEIGHT_BITS) - 1)))
+    let pfn = (word >> NUMBER_SHIFT).checked_sub(1)?;
+    Some((Pfn(pfn), word as u32 & ((1 << MARK_SHIFT) - 1)))
 }
 
 impl<C: Cpu> RootSlot<C> {
@@ -252,18 +257,55 @@ impl<'r, 'm: 'r, M: Machine> PageSlot<'r, 'm, M> {
         // SAFETY: it was attached just now, and only this function knows it until the exchange below. From
         // then on it lasts as the nodes that `content` finds; where the exchange fails, this is not used.
         let node = unsafe { self.node(pfn, height) };
-        let before = self.word.load(Acquire);
-        node.words.at(0).store(before, Relaxed);
-        // What the old word owns belongs to the node's slot from now on. It does not matter whether it was
-        // taken out and put in again since it was loaded: equal words own the same. Release: the node's
-        // words.
-        let order = if mutant!("page-slot.node-relaxed") { Relaxed } else { AcqRel };
-        if self.word.compare_exchange(before, word_of(pfn, height), order, Relaxed).is_ok() {
-            return Some(node);
+        let mut before = self.word.load(Acquire);
+        loop {
+            node.words.at(0).store(before, Relaxed);
+            // What the old word owns belongs to the node's slot from now on. It does not matter whether it
+            // was taken out and put in again since it was loaded: equal words own the same. Release: the
+            // node's words.
+            let order = if mutant!("page-slot.node-relaxed") { Relaxed } else { AcqRel };
+            let word = word_of(pfn, height) | PageMarks::of(before).bits();
+            let now = match self.word.compare_exchange(before, word, order, Acquire) {
+                Ok(_) => return Some(node),
+                Err(now) => now,
+            };
+            // Marks change without the lock that keeps out other changes.
+            if decode(now) != decode(before) {
+                break;
+            }
+            before = now;
         }
         // SAFETY: nothing finds a table that was never linked; its first word owns nothing.
         unsafe { self.memory.detach_table(pfn, Init::Dirty, None)?.free_unwalked() };
         None
+    }
+
+    /// The marks of what the slot holds.
+    pub(crate) fn marks(self) -> PageMarks {
+        // Acquire: pairs with `replace_marks`.
+        PageMarks::of(self.word.load(Acquire))
+    }
+
+    /// Takes marks from a frame, and gives it others. `false` where the slot does not hold the frame, or that
+    /// has not all of those that go.
+    pub(crate) fn replace_marks(self, pfn: Pfn, gone: PageMarks, new: PageMarks) -> bool {
+        let step = |word: u64| {
+            let is_it = decode(word) == Some((pfn, 0)) && PageMarks::of(word).contains(gone);
+            is_it.then(|| word & !gone.bits() | new.bits())
+        };
+        // AcqRel: what was stored to the page before is read after the mark was seen, or taken.
+        self.word.update(AcqRel, Acquire, step).is_ok()
+    }
+
+    /// Marks a node: something below it may have marks. Or that nothing below it has.
+    pub(crate) fn mark_node(self, is_marked: bool) {
+        let marks = PageMarks::DIRTY.bits();
+        let step = |word: u64| {
+            let is_node = decode(word).is_some_and(|(_, tag)| tag != 0 && tag & FOLIO == 0);
+            is_node.then_some(if is_marked { word | marks } else { word & !marks })
+        };
+        // A frame has taken the node's place, or another node the slot's content: what marks it looks again.
+        let _looks_again = self.word.update(AcqRel, Relaxed, step);
     }
 
     /// Takes out what the slot holds.

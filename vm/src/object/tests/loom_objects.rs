@@ -59,6 +59,11 @@ impl World {
 /// Both CPUs run their part; then everything is unmapped, and as much is free as before. A CPU's part returns
 /// whether it found the object; the executions in which CPU 1 missed it, and found it, are counted.
 fn explore(before: fn(&World), parts: [fn(&World) -> bool; 2]) -> [usize; 2] {
+    explore_and(before, parts, |_| ())
+}
+
+/// As [`explore`]; `after` looks at the object before it ends.
+fn explore_and(before: fn(&World), parts: [fn(&World) -> bool; 2], after: fn(&World)) -> [usize; 2] {
     let seen: &'static [AtomicUsize; 2] = Box::leak(Box::default());
     run_model(3, move || {
         with_leaked(TestMachine::with_cpus(64, 2), |machine| {
@@ -80,6 +85,7 @@ fn explore(before: fn(&World), parts: [fn(&World) -> bool; 2]) -> [usize; 2] {
                 parts[0](world);
                 let found = cpu1.join().unwrap();
                 seen[usize::from(found)].fetch_add(1, Relaxed);
+                after(world);
                 world.unmap_all();
                 world.rcu.wait(machine, &world.memory);
                 TestCpu::become_cpu(1);
@@ -150,4 +156,54 @@ fn loom_an_index_is_read_while_its_object_dies() {
     let find: fn(&World) -> bool = |world| world.lookup(600).is_some();
     let seen = explore(|world| assert!(world.find_or_fill(600).is_ok()), [die, find]);
     assert!(seen.iter().all(|&count| count > 0), "the page is to be found and missed: {seen:?}");
+}
+
+impl World {
+    fn mark(&self, page: u64) -> bool {
+        let reading = self.rcu.read();
+        let object = self.objects.get(NUMBER, &reading).unwrap();
+        object.mark_dirty(&self.memory, page, &reading)
+    }
+
+    /// The first dirty page. A search of all pages clears what marks of nodes are wrong.
+    fn first_dirty(&self) -> Option<u64> {
+        let reading = self.rcu.read();
+        let object = self.objects.get(NUMBER, &reading).unwrap();
+        object.first_dirty(&self.memory, &(0..1 << 20), &reading)
+    }
+}
+
+/// The node says that something below it is dirty, which is not so: a search takes its mark.
+#[test]
+fn loom_a_page_is_marked_beside_a_search_that_finds_none() {
+    let search: fn(&World) -> bool = |world| world.first_dirty().is_some();
+    let mark: fn(&World) -> bool = |world| {
+        assert!(world.mark(1));
+        assert_eq!(world.first_dirty(), Some(1), "a dirty page is not found");
+        true
+    };
+    let before: fn(&World) = |world| {
+        assert!(world.find_or_fill(0).is_ok() && world.find_or_fill(1).is_ok());
+        assert!(world.mark(1));
+        let reading = world.rcu.read();
+        assert!(world.objects.get(NUMBER, &reading).unwrap().clean(&world.memory, 1, &reading));
+    };
+    explore(before, [search, mark]);
+}
+
+/// A taller node takes the root's place, with the marks that it finds there.
+#[test]
+fn loom_a_page_is_marked_while_its_index_grows() {
+    let grow: fn(&World) -> bool = |world| world.find_or_fill(600).is_ok();
+    let mark: fn(&World) -> bool = |world| {
+        assert!(world.mark(0));
+        true
+    };
+    explore_and(
+        |world| assert!(world.find_or_fill(0).is_ok()),
+        [grow, mark],
+        |world| {
+            assert_eq!(world.first_dirty(), Some(0), "a dirty page is not found");
+        },
+    );
 }

@@ -118,13 +118,21 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         let size = level.leaf_size().map_or(Order::BASE, PageSize::order);
         let zeros = leaf.filter(|_| class.is_some_and(LeafClass::is_zeros));
         let zero = zeros.map_or_else(|| self.space.vm.memory.zero_frame(), |leaf| leaf.pfn);
-        let decision = decide(entry.entry(), self.inputs(access, zero), goal);
-        let ask = Questions::of(decision, source);
+        let decision = decide(entry.entry(), self.inputs(source, access, zero), goal);
+        let mut ask = Questions::of(decision, source);
         let done = |edit| Ok(Some((size, edit, ask)));
         let is_pinned = goal == Goal::Pin && level != Level::Pte;
         if is_pinned && class.is_some_and(|class| class.at_pin() == AtPin::Split) {
             prepared.allocate_table()?;
             return done(Edit::Split);
+        }
+        if access == Access::Write
+            && let Some(object) = source.tracked_by(self.vma)
+            && let Decision::Allow(_) = decision
+        {
+            self.may_store(object, prepared)?;
+            ask.of_object = true;
+            return Ok(Some((size, Edit::Base(decision), ask)));
         }
         match decision {
             Decision::Nothing => done(Edit::Base(decision)),

@@ -173,6 +173,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             is_anonymous: true,
             has_object: false,
             is_private: true,
+            is_tracked: false,
             rights: self.vma.rights(),
             access,
             zero: self.space.vm.memory.zero_frame(),
@@ -181,11 +182,12 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
 
     /// The inputs of the decision.
     #[inline(always)]
-    pub(super) fn inputs(&self, access: Access, zero: Pfn) -> FaultInputs {
+    pub(super) fn inputs(&self, source: Source<'_, M>, access: Access, zero: Pfn) -> FaultInputs {
         FaultInputs {
             is_anonymous: self.vma.is_anonymous(),
             has_object: !self.vma.is_anonymous() && self.vma.backing().object().is_some(),
             is_private: self.vma.is_private(),
+            is_tracked: source.tracked_by(self.vma).is_some(),
             rights: self.vma.rights(),
             access,
             zero,

@@ -7,7 +7,7 @@ use crate::frame::{FrameRef, NoHugeZero, NotTaken, PageFill, Priority, Taken};
 use crate::machine::{Cpu, Machine};
 use crate::object::{Object, PageAnswer};
 use crate::space::edit::entries::Entries;
-use crate::space::{Counter, Vm};
+use crate::space::{Counter, MadeDirty, Vm};
 use crate::sync::Progress;
 use crate::table::walk;
 use crate::units::{Level, Order, Vpn};
@@ -21,6 +21,7 @@ impl<'v, M: Machine> Entries<'v, M> {
     pub(in crate::space) fn bring(&self, prepared: &mut Prepared<'v, M>) -> Progress {
         match prepared.slow {
             Slow::Wanted(Want::Page(object, page)) => self.bring_page(object, page, prepared),
+            Slow::Wanted(Want::Store(object, page)) => self.bring_store(object, page, prepared),
             Slow::Wanted(want) => {
                 self.bring_memory(want, prepared);
                 Progress::Own
@@ -51,13 +52,28 @@ impl<'v, M: Machine> Entries<'v, M> {
         Progress::Own
     }
 
+    /// Asks the pager whether a page may be stored to, and makes it dirty; waits once, where that is not
+    /// ready.
+    fn bring_store(&self, object: NonZeroU64, page: u64, prepared: &mut Prepared<'v, M>) -> Progress {
+        let (vm, want) = (self.vm, Want::Store(object, page));
+        match vm.make_dirty(object, page) {
+            // Where the object has no such page any more, the next attempt fills it, and asks again.
+            MadeDirty::Dirty | MadeDirty::Absent => prepared.found(want, Fill::Elsewhere),
+            MadeDirty::Refused => prepared.note_lack(want),
+            MadeDirty::NotYet(wait) => {
+                return if wait.wait() { Progress::Observed } else { Progress::None };
+            }
+        }
+        Progress::Own
+    }
+
     /// Brings what is no page of a pager's.
     fn bring_memory(&self, want: Want, prepared: &mut Prepared<'v, M>) {
         let vm = self.vm;
         let fill = match want {
             Want::Folio(owner, orders) => self.bring_folio(owner, orders, prepared),
-            // Allocated by `wait_for_memory`; brought by `bring_page`.
-            Want::Blank | Want::Page(..) => return,
+            // Allocated by `wait_for_memory`; brought by `bring_page` and `bring_store`.
+            Want::Blank | Want::Page(..) | Want::Store(..) => return,
             Want::HugeZero => {
                 let kind = kind_of::<M::Format>(vm.zero_page).ok_or(NoHugeZero);
                 let taken = kind.and_then(|kind| self.table.take_huge_zero(kind, Some(Priority::Normal)));

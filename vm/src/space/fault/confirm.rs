@@ -8,7 +8,7 @@
 //! | does it have all pages of the folio still? | `VmaChanged` | of more than a base page |
 //! | has no fork passed the page? | `Forking` | where the space gets memory of its own |
 //! | may the mapping get an identity? | `VmaChanged` | the same |
-//! | does the object have the folio still? (P12) | `VmaChanged` | of an object's |
+//! | does the object have the folio still (P12), dirty where that is asked? | `VmaChanged` | of an object's |
 //!
 //! Only the answer, [`Confirmed`], installs anything for a fault. It outlives the read section.
 
@@ -100,7 +100,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 space.faults().assign_anon(vma, reading).ok_or(Fallback::VmaChanged)?;
             }
         }
-        if ask.of_object && !self.is_current(source, vma, prepared) {
+        if ask.of_object && !self.is_current(source, (vma, access), prepared) {
             return Err(Fallback::VmaChanged);
         }
         let rights = vma.rights();

@@ -56,6 +56,8 @@ pub struct FaultInputs {
     pub has_object: bool,
     /// Whether stores are the mapping's alone.
     pub is_private: bool,
+    /// Whether a load shows a page without the right to write, as its first store is followed.
+    pub is_tracked: bool,
     /// The mapping's rights, which allow the access.
     pub rights: Rights,
     /// The kind of access.
@@ -108,8 +110,10 @@ fn decide_source(inputs: FaultInputs) -> Decision {
 /// The rights of a leaf that a load gets back, or gets.
 #[inline(always)]
 fn shown(inputs: FaultInputs) -> Rights {
-    let is_kept = inputs.is_private && inputs.has_object && !mutant!("fault.object-page-writable");
-    if is_kept { inputs.rights - Rights::WRITE } else { inputs.rights }
+    let is_private = inputs.is_private && inputs.has_object && !mutant!("fault.object-page-writable");
+    let is_clean =
+        inputs.is_tracked && inputs.access != Access::Write && !mutant!("fault.clean-page-writable");
+    if is_private || is_clean { inputs.rights - Rights::WRITE } else { inputs.rights }
 }
 
 fn decide_pin(entry: Entry, inputs: FaultInputs) -> Decision {

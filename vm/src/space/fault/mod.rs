@@ -9,6 +9,7 @@
 //! | `rounds` | attempts under the lock, one after another, and what ends them |
 //! | `proof` | why the mapping that an attempt has found may be trusted |
 //! | `source` | what the pages of a mapping are filled from |
+//! | `store` | pages that are to be dirty first |
 //! | `decide` | how to change the entry: a pure function |
 //! | `prepared` | what is prepared before the lock, and kept from attempt to attempt |
 //! | `wants` | what an attempt asks of that: a want, and what it takes |
@@ -38,6 +39,7 @@ mod proof;
 mod result;
 mod rounds;
 mod source;
+mod store;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod wants;

@@ -65,6 +65,8 @@ pub(super) enum Want {
     HugetlbCopy(PageSize, Vpn),
     /// A page of the object of that number.
     Page(NonZeroU64, u64),
+    /// That such a page may be stored to.
+    Store(NonZeroU64, u64),
 }
 
 /// The owner of a folio.

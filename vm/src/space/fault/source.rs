@@ -6,6 +6,7 @@
 //! | `Object`, shared | the object's page | base, 2 MiB | the object has it still |
 //! | `Object`, private | the same, without WRITE; a store: a copy | base | the same |
 //! | `Object` of a pager | as the two before, once the pager has filled it | base | the same |
+//! | the same, written back, shared | with WRITE to a store, once the page is dirty | base | it is dirty |
 //! | `Hugetlb` | a folio of the pool, by its right; or the object's | 2 MiB or 1 GiB alone | the same |
 //! | `Pfn` | nothing: its leaves are there from the start | | |
 //!
@@ -70,6 +71,15 @@ impl<'r, M: Machine> Source<'r, M> {
     fn object(self) -> Option<&'r Object<M::Cpu>> {
         match self {
             Self::Object(object) | Self::Hugetlb(_, Some(object)) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The object whose pages a store to this mapping makes dirty.
+    #[inline]
+    pub fn tracked_by(self, vma: &Vma<M::Cpu>) -> Option<&'r Object<M::Cpu>> {
+        match self {
+            Self::Object(object) if object.is_tracked() && !vma.is_private() => Some(object),
             _ => None,
         }
     }
@@ -153,7 +163,17 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             }
             Source::Hugetlb(hugetlb, Some(object)) => self.find_hugetlb(object, hugetlb.size, prepared),
             Source::Object(object) if level == Level::Pte => {
-                self.find_page(object, prepared).map(|()| Some(Order::BASE))
+                let stores = access == Access::Write && source.tracked_by(self.vma).is_some();
+                if stores
+                    && prepared.is_refused(Want::Store(object.number(), self.vma.frame_offset(self.page)))
+                {
+                    return Err(Fallback::Beyond);
+                }
+                self.find_page(object, prepared)?;
+                if stores {
+                    self.may_store(object, prepared)?;
+                }
+                Ok(Some(Order::BASE))
             }
             Source::Object(object) if level == Level::Pmd && orders.contains(Order::HUGE) => {
                 self.find_folio(object, prepared)
@@ -321,10 +341,17 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     pub(super) fn is_current(
         &self,
         source: Source<'_, M>,
-        vma: &Vma<M::Cpu>,
+        (vma, access): (&Vma<M::Cpu>, Access),
         prepared: &Prepared<'v, M>,
     ) -> bool {
         let Some(object) = source.object() else { return true };
+        if access == Access::Write && source.tracked_by(vma).is_some() {
+            let page = vma.frame_offset(self.page);
+            let is_dirty = object.is_dirty(&self.space.vm.memory, page, self.reading);
+            if !is_dirty && !mutant!("fault.dirty-not-rechecked") {
+                return false;
+            }
+        }
         // What the object has of the folio that is to be mapped, if it reaches as far.
         let find = |order: Order| {
             let first = vma.frame_offset(pages_of(order, self.page).start);

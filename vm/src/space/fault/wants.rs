@@ -26,6 +26,18 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
+    /// Whether the last attempt has found that there is none of what is wanted.
+    pub(super) fn is_refused(&self, want: Want) -> bool {
+        matches!(self.slow, Slow::Lacking(lacked) if lacked == want)
+    }
+
+    /// As [`want`](Self::want), of what was brought and is not there any more: it is to be brought again.
+    #[cold]
+    pub(super) fn want_again(&mut self, want: Want) -> Fallback {
+        self.slow = Slow::Wanted(want);
+        Fallback::Unprepared
+    }
+
     /// As [`want`](Self::want), of a block, for the space or for an object: where no zone has one, that is
     /// said at once, without another attempt. The order of the folio. One of another order is freed, as
     /// zeroed: other faults have installed something where it was to go.

@@ -26,4 +26,5 @@ mod loom_walk_accessed;
 mod loom_walk_address;
 mod loom_walk_huge;
 mod loom_walk_word;
+mod loom_write_back;
 pub(in crate::space) mod world;

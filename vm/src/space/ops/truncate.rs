@@ -17,23 +17,11 @@
 use crate::machine::Machine;
 use crate::object::{TakenPages, ViewPlace, give_back};
 use crate::space::edit::Zap;
-use crate::space::rmap::ObjectViews;
-use crate::space::{AddressSpace, Error, ObjectHandle, SpaceId, Spaces, Vm};
+use crate::space::{AddressSpace, Error, ObjectHandle, ObjectReach, SpaceId, Spaces, Vm};
 use crate::units::{Order, PAGE_SIZE, Vpn, VpnRange};
 use crate::vma::{ObjectId, pages_of};
 use core::convert::Infallible;
 use core::ops::{Deref, Range};
-
-/// How far a call about an object's pages has reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[must_use = "spaces that were not found keep their entries"]
-#[non_exhaustive]
-pub struct ObjectReach {
-    /// Views whose spaces were found: places in a space at which the object, or a part, is mapped.
-    pub found: u64,
-    /// Views whose spaces were not: those that have begun to end, and those that the caller does not know.
-    pub missing: u64,
-}
 
 /// What goes of mappings whose object loses pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +157,10 @@ impl<'v, M: Machine> Vm<'v, M> {
         let frame = found.and_then(|object| object.get_page(&self.memory, page, &reading));
         drop(reading);
         let inside = |byte: u64| (byte - page * PAGE) as usize;
-        frame.into_iter().for_each(|frame| frame.zero(inside(bytes.start)..inside(bytes.end)));
+        if let Some(frame) = frame {
+            frame.zero(inside(bytes.start)..inside(bytes.end));
+            self.note_stored(frame.pfn());
+        }
     }
 
     /// Has every space lose pages that were taken out of an object.
@@ -183,23 +174,9 @@ impl<'v, M: Machine> Vm<'v, M> {
     where
         S: Deref<Target = AddressSpace<'v, M>>,
     {
-        let mut reach = ObjectReach::default();
-        let Some(mut views) = ObjectViews::new(self, object.number()) else { return reach };
-        while let Some((place, hull)) = views.next() {
-            let pages = pages.start.max(hull.start)..pages.end.min(hull.end);
-            if pages.is_empty() {
-                continue;
-            }
-            let held = hold(place.space);
-            match held.as_deref().filter(|space| self.is_own_space(space, place.space)) {
-                Some(space) => {
-                    space.drop_object_pages((object, place), &pages, dropped);
-                    reach.found += 1;
-                }
-                None => reach.missing += 1,
-            }
-        }
-        reach
+        self.visit_views(object, &pages, hold, |space, place, pages| {
+            space.drop_object_pages((object, place), pages, dropped);
+        })
     }
 }
 

@@ -205,6 +205,13 @@ impl<'v, M: Machine + 'v, B: PinBuffer<'v, M>> PinnedPages<'_, 'v, M, B> {
         range::release(self.vm, self.buffer.as_mut());
     }
 
+    /// Says that the pages were stored to, by a device: those of objects that are written back are dirty
+    /// then, though they may have been written since they were pinned. Called with no lock held. (Linux:
+    /// `unpin_user_pages_dirty_lock`.)
+    pub fn note_stored(&self) {
+        self.frames().for_each(|frame| self.vm.note_stored(frame.pfn()));
+    }
+
     /// The pinned frames, in the order of their pages.
     pub fn frames(&self) -> impl Iterator<Item = &PinnedFrame<'v, M>> {
         self.buffer.as_ref().iter().flatten()

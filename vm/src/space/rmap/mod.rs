@@ -42,6 +42,7 @@ mod views;
 mod walk;
 
 pub(super) use space_node::SpaceNode;
+pub use views::ObjectReach;
 pub(super) use views::ObjectViews;
 
 use super::{AddressSpace, SpaceId, Spaces, Vm};

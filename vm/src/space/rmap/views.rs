@@ -2,9 +2,10 @@
 
 use crate::machine::Machine;
 use crate::object::ViewPlace;
-use crate::space::Vm;
+use crate::space::{AddressSpace, SpaceId, Vm};
+use crate::vma::ObjectId;
 use core::num::NonZeroU64;
-use core::ops::Range;
+use core::ops::{Deref, Range};
 
 /// The views of an object, in the order in which they were made: those that are there when the walk comes to
 /// them. Dropped with no lock held and outside any read section: the object may end with it.
@@ -26,6 +27,51 @@ impl<'a, 'v, M: Machine> ObjectViews<'a, 'v, M> {
     pub fn next(&mut self) -> Option<(ViewPlace, Range<u64>)> {
         let Self { vm, object, at } = self;
         vm.objects.next_view(&vm.memory, &vm.rcu, *object, at)
+    }
+}
+
+/// How far a call about an object's pages has reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[must_use = "spaces that were not found keep their entries"]
+#[non_exhaustive]
+pub struct ObjectReach {
+    /// Views whose spaces were found: places in a space at which the object, or a part, is mapped.
+    pub found: u64,
+    /// Views whose spaces were not: those that have begun to end, and those that the caller does not know.
+    pub missing: u64,
+}
+
+impl<'v, M: Machine> Vm<'v, M> {
+    /// Calls `visit` for each view of an object that has some of the pages: with its space, where it is, and
+    /// those pages. Spaces are found by `hold`. Called with no lock held and outside any read section, by a
+    /// caller that may have to end a space.
+    pub(in crate::space) fn visit_views<S>(
+        &self,
+        object: ObjectId,
+        pages: &Range<u64>,
+        hold: impl Fn(SpaceId) -> Option<S>,
+        mut visit: impl FnMut(&AddressSpace<'v, M>, ViewPlace, &Range<u64>),
+    ) -> ObjectReach
+    where
+        S: Deref<Target = AddressSpace<'v, M>>,
+    {
+        let mut reach = ObjectReach::default();
+        let Some(mut views) = ObjectViews::new(self, object.number()) else { return reach };
+        while let Some((place, hull)) = views.next() {
+            let pages = pages.start.max(hull.start)..pages.end.min(hull.end);
+            if pages.is_empty() {
+                continue;
+            }
+            let held = hold(place.space);
+            match held.as_deref().filter(|space| self.is_own_space(space, place.space)) {
+                Some(space) => {
+                    visit(space, place, &pages);
+                    reach.found += 1;
+                }
+                None => reach.missing += 1,
+            }
+        }
+        reach
     }
 }
 

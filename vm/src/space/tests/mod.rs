@@ -48,3 +48,4 @@ mod unmap_hugetlb_sharers;
 mod visitors;
 mod walk;
 pub(super) mod world;
+mod write_back;

@@ -13,6 +13,7 @@ fn decide(entry: Entry, access: Access) -> Decision {
         is_anonymous: true,
         has_object: false,
         is_private: true,
+        is_tracked: false,
         rights: ALL,
         access,
         zero: ZERO,
@@ -68,6 +69,7 @@ fn an_objects_page_in_a_private_mapping_is_never_given_the_right_to_write() {
             is_anonymous: false,
             has_object: true,
             is_private: true,
+            is_tracked: false,
             rights: ALL,
             access,
             zero: ZERO,
@@ -81,6 +83,22 @@ fn an_objects_page_in_a_private_mapping_is_never_given_the_right_to_write() {
     assert_eq!(of(leaf(Pfn(9), read_only), Access::Write), Decision::AllowWrite(ALL));
     let pfn_leaf = Entry::Leaf(Leaf::new(Pfn(9), read_only).used(false));
     assert_eq!(of(pfn_leaf, Access::Write), Decision::Refuse);
+}
+
+/// A page that is clean is shown without the right to write: a store asks for it.
+#[test]
+fn a_load_of_a_page_whose_stores_are_followed_gets_no_right_to_write() {
+    let of = |entry, access| {
+        let (is_anonymous, has_object, is_private, is_tracked) = (false, true, false, true);
+        let (rights, zero) = (ALL, ZERO);
+        let inputs = FaultInputs { is_anonymous, has_object, is_private, is_tracked, rights, access, zero };
+        decide::decide(entry, inputs, Goal::Access)
+    };
+    let read_only = ALL - Rights::WRITE;
+    assert_eq!(of(Entry::Absent, Access::Read), Decision::MapSource(read_only));
+    assert_eq!(of(Entry::Absent, Access::Write), Decision::MapSource(ALL));
+    assert_eq!(of(leaf(Pfn(9), Rights::empty()), Access::Read), Decision::Allow(read_only));
+    assert_eq!(of(leaf(Pfn(9), read_only), Access::Write), Decision::Allow(ALL));
 }
 
 /// The lock would find no frame to allow writes of, nor one to copy, so the fault would be tried for ever.

@@ -3,6 +3,7 @@
 pub(super) mod base;
 pub(super) mod bounded;
 pub(super) mod collapse;
+pub(super) mod disk;
 pub(super) mod helpers;
 pub(super) mod huge;
 pub(super) mod large;

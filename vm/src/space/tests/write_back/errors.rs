@@ -1,0 +1,88 @@
+//! Writing back that fails: nothing is lost, and each handle is told once.
+
+use crate::object::PageAnswer;
+use crate::space::tests::world::disk::{FILE, open, with_disk};
+use crate::space::tests::world::object::{SHARED, leaf, map, store};
+use crate::space::*;
+use crate::units::Rights;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+#[test]
+fn a_page_that_could_not_be_written_stays_dirty_and_each_cursor_reports_it_once() {
+    with_disk(4, |vm, space, disk| {
+        let file = open(vm);
+        map(&space, &file, (SHARED, 4), Sharing::Shared);
+        let (mut first, mut second) = (file.error_cursor(), file.error_cursor());
+        (0..3).for_each(|page| store(&space, SHARED + page, 1));
+        disk.answer(1, &[PageAnswer::Error]);
+        let hold = |_| Some(&space);
+        assert_eq!(file.sync(&mut first, hold), Err(ObjectError::Io));
+        assert_eq!([0, 1, 2].map(|page| disk.byte(page)), [1, 0, 1]);
+        assert!(!leaf(&space, SHARED + 1).unwrap().1.contains(Rights::WRITE));
+        // It is tried again; the error is told to the other cursor still.
+        let again = file.sync(&mut first, hold).unwrap();
+        assert_eq!((again.pages, again.failed, disk.byte(1)), (1, 0, 1));
+        assert_eq!(file.sync(&mut second, hold), Err(ObjectError::Io));
+        assert!(file.sync(&mut second, hold).is_ok());
+        assert!(file.sync(&mut file.error_cursor(), hold).is_ok());
+        // An error that nothing has reported is told to cursors that are made after it.
+        store(&space, SHARED, 2);
+        disk.answer(0, &[PageAnswer::Error]);
+        assert_eq!(file.write_back(0, 1, hold).unwrap().failed, 1);
+        let mut third = file.error_cursor();
+        assert_eq!(file.sync(&mut third, hold), Err(ObjectError::Io));
+        assert_eq!(disk.byte(0), 2);
+    });
+}
+
+#[test]
+fn a_disk_that_is_late_is_waited_for_and_so_is_what_another_call_writes() {
+    with_disk(4, |vm, space, disk| {
+        let file = open(vm);
+        map(&space, &file, (SHARED, 4), Sharing::Shared);
+        (0..3).for_each(|page| store(&space, SHARED + page, 1));
+        disk.answer(1, &[PageAnswer::NotReady; 3]);
+        let (hold, is_done) = (|_| Some(&space), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                vm.machine().run_as(1);
+                let written = file.write_back(0, u64::MAX, hold);
+                is_done.store(true, SeqCst);
+                written
+            });
+            while disk.byte(0) == 0 {
+                thread::yield_now();
+            }
+            // The other call has begun all three: this one finds none, and returns after it.
+            let waiter = scope.spawn(|| {
+                vm.machine().run_as(0);
+                let written = file.write_back(0, u64::MAX, hold);
+                assert_eq!(disk.byte(1), 1, "what another call has begun is written when this returns");
+                written
+            });
+            while !(writer.is_finished() && waiter.is_finished()) {
+                vm.page_ready(FILE, 1);
+                thread::yield_now();
+            }
+            assert_eq!(writer.join().unwrap().unwrap().pages, 3);
+            assert_eq!(waiter.join().unwrap().unwrap().pages, 0);
+        });
+        assert_eq!([0, 1, 2].map(|page| disk.byte(page)), [1; 3]);
+    });
+}
+
+#[test]
+fn a_disk_that_never_answers_ends_the_call_and_the_page_is_dirty() {
+    with_disk(4, |vm, space, disk| {
+        let file = open(vm);
+        map(&space, &file, (SHARED, 4), Sharing::Shared);
+        store(&space, SHARED, 1);
+        disk.answer(0, &[PageAnswer::NotReady; 20_000]);
+        let hold = |_| Some(&space);
+        assert_eq!(file.write_back(0, u64::MAX, hold), Err(ObjectError::Stalled));
+        disk.answer(0, &[]);
+        assert_eq!(file.write_back(0, u64::MAX, hold).unwrap().pages, 1);
+        assert_eq!(disk.byte(0), 1);
+    });
+}
