@@ -40,6 +40,8 @@ counters! {
     PgFault = "pgfault",
     /// Page faults whose page a pager had to fill.
     PgMajFault = "pgmajfault",
+    /// Entries of pages that a load of another page of the object has mapped.
+    FaultAroundMapped = "fault_around_mapped",
     /// Page faults that ended with a signal.
     PgFaultError = "pgfault_error",
     /// Page faults resolved speculatively.

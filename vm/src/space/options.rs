@@ -4,6 +4,7 @@ use super::Vm;
 use crate::frame::RecordInit;
 use crate::machine::Machine;
 use crate::object::Pager;
+use crate::units::{Level, PAGE_SIZE};
 use crate::vma::{HugePolicy, MthpPolicies, SharedHugePolicy, ZeroPagePolicy};
 use crate::work::WorkerPool;
 use core::fmt;
@@ -34,6 +35,10 @@ pub struct VmOptions<'m, M: Machine> {
     pub shared_huge_pages: SharedHugePolicy,
     /// What loads of untouched memory find where huge pages are allowed.
     pub zero_page: ZeroPagePolicy,
+    /// How far around a load of an object's page the pages are mapped that the object has, in bytes: an
+    /// aligned power of two of pages; a value between is rounded down, one beyond what a table of leaves
+    /// covers is taken as that. The default is one page: the one of the load. (Linux: `fault_around_bytes`.)
+    pub fault_around_bytes: u64,
     /// What fills the pages of the embedder's objects ([`ObjectHandle::paged`](super::ObjectHandle::paged)).
     pub pager: Option<&'m dyn Pager<M>>,
 }
@@ -47,6 +52,7 @@ impl<M: Machine> Default for VmOptions<'_, M> {
             mthp: MthpPolicies::NEVER,
             shared_huge_pages: SharedHugePolicy::Never,
             zero_page: ZeroPagePolicy::Huge,
+            fault_around_bytes: PAGE_SIZE as u64,
             pager: None,
         }
     }
@@ -69,8 +75,17 @@ impl<M: Machine> fmt::Debug for VmOptions<'_, M> {
             .field("mthp", &self.mthp)
             .field("shared_huge_pages", &self.shared_huge_pages)
             .field("zero_page", &self.zero_page)
+            .field("fault_around_bytes", &self.fault_around_bytes)
             .field("has_pager", &self.pager.is_some())
             .finish()
+    }
+}
+
+impl<M: Machine> VmOptions<'_, M> {
+    /// The pages that a load of an object's page may map at once: a power of two.
+    pub(super) fn fault_around_pages(&self) -> u64 {
+        let pages = (self.fault_around_bytes / PAGE_SIZE as u64).clamp(1, Level::Pte.table_pages());
+        1 << pages.ilog2()
     }
 }
 

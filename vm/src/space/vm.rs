@@ -45,6 +45,8 @@ pub struct Vm<'m, M: Machine> {
     pub(super) mthp: MthpPolicies,
     /// What loads find where a huge page is allowed.
     pub(super) zero_page: ZeroPagePolicy,
+    /// Pages that a load of an object's page may map at once.
+    pub(super) fault_around: u64,
     /// Numbers of spaces, of objects, and of the identities of private copies.
     pub(super) numbers: CpuNumbers<'m, M::Cpu>,
 }
@@ -91,6 +93,7 @@ impl<'m, M: Machine> Vm<'m, M> {
             shared_huge: options.shared_huge_pages,
             mthp: options.mthp,
             zero_page: options.zero_page,
+            fault_around: options.fault_around_pages(),
             numbers,
         })
     }

@@ -64,4 +64,14 @@ pub const ALL: &[Mutation] = &[
         wrong: "a cursor reports an error of writing back each time",
         test: Unit("object::errors"),
     },
+    Mutation {
+        point: "around.mapping-not-asked",
+        wrong: "a load maps pages around its own though their mapping was replaced",
+        test: Model("loom_munmap_of_a_page_against_a_load_that_maps_around"),
+    },
+    Mutation {
+        point: "write-back.panic-leaves-writing",
+        wrong: "after a panic of the pager a sync waits for a page that no call writes",
+        test: ERRORS,
+    },
 ];

@@ -1,10 +1,13 @@
-//! Pagers of objects.
+//! Pagers of objects, and files.
 
+use crate::odd::NUMBERS;
 use crate::world::{Lab, must_work, on_cpu};
 use crate::{call, called};
 use interleaf::frame::PageFill;
-use interleaf::object::{PageAnswer, Pager, PagerKey};
-use interleaf::space::{AddressSpace, Fault, MapRequest, ObjectHandle, Sharing, Vm, VmOptions};
+use interleaf::object::{PageAnswer, PageContents, Pager, PagerKey};
+use interleaf::space::{
+    AddressSpace, Fault, MapRequest, ObjectHandle, Sharing, Spaces, SyncMode, Vm, VmOptions,
+};
 use interleaf::units::{Access, VirtAddr};
 use interleaf_lab::machine::soft::boot_map;
 
@@ -12,7 +15,8 @@ type Space<'v> = AddressSpace<'v, Lab>;
 
 /// Calls all that is about pagers, on a machine of its own.
 pub fn run(new_space: impl for<'f> Fn(&'f Vm<'f, Lab>) -> Space<'f>) {
-    on_cpu(|machine| paged(machine, new_space));
+    on_cpu(|machine| paged(machine, &new_space));
+    on_cpu(|machine| files(machine, &new_space));
 }
 
 /// A pager that answers whatever it likes, and panics; it says of no page that it is not ready, as a fault
@@ -33,9 +37,78 @@ impl Pager<Lab> for Careless {
                 PageAnswer::Ready
             }
             3 => panic!("a pager that panics"),
+            4 => PageAnswer::Ready,
             _ => PageAnswer::Beyond,
         }
     }
+    fn size_bytes(&self, object: PagerKey) -> u64 {
+        crate::call::note("Pager::size_bytes");
+        NUMBERS[object.0 as usize % NUMBERS.len()]
+    }
+    fn is_written_back(&self, object: PagerKey) -> bool {
+        crate::call::note("Pager::is_written_back");
+        object.0 % 2 == 1
+    }
+    fn try_make_writable(&self, _object: PagerKey, page: u64) -> PageAnswer {
+        crate::call::note("Pager::try_make_writable");
+        match page {
+            0 | 4 => PageAnswer::Ready,
+            2 => panic!("a pager that panics"),
+            _ => PageAnswer::Beyond,
+        }
+    }
+    fn write_back(&self, _object: PagerKey, page: u64, from: &PageContents<'_, '_, Lab>) -> PageAnswer {
+        crate::call::note("Pager::write_back");
+        assert_eq!(call!(PageContents::is_empty, from), Some(from.len() == 0));
+        call!(PageContents::len, from);
+        let mut bytes = [0; 8192];
+        called!(PageContents::read => from.read(0, &mut bytes));
+        called!(PageContents::read => from.read(usize::MAX, &mut bytes[..1]));
+        from.read(4095, &mut bytes[..1]);
+        if page == 0 { PageAnswer::Ready } else { panic!("a pager that panics") }
+    }
+}
+
+/// Files of such a pager: lengths, holes, reads, writes and syncs of all numbers, by finders that find nothing
+/// or another space.
+fn files(machine: &Lab, new_space: impl for<'f> Fn(&'f Vm<'f, Lab>) -> Space<'f>) {
+    let memory = boot_map(machine).claim(machine).expect("memory");
+    let options = VmOptions { pager: Some(&Careless), fault_around_bytes: 16 * 4096, ..VmOptions::default() };
+    let vm = Vm::start(memory, options).expect("memory");
+    let (space, other, spaces) = (new_space(&vm), new_space(&vm), Spaces::new(&vm).expect("memory"));
+    for key in 18..24 {
+        let file = ObjectHandle::paged(&vm, PagerKey(key)).expect("memory");
+        let mut cursor = call!(ObjectHandle::error_cursor, &file).expect("it panics nowhere");
+        for (nth, number) in NUMBERS.into_iter().enumerate() {
+            let request = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(6 * 4096) };
+            let base = space.map(&request.backed_by(file.at_page(0))).expect("room");
+            for page in [0, 4, 1] {
+                let addr = VirtAddr(base.0 + page * 4096);
+                let _ = called!(AddressSpace::fault => space.fault(Fault { addr, access: Access::Write }));
+            }
+            let find =
+                |id| [Some(&space), Some(&other), None][nth % 3].filter(|_| space.id() == id || nth % 2 == 0);
+            let _ = called!(ObjectHandle::write_at => file.write_at(number, &[1; 5]));
+            let _ = called!(ObjectHandle::read_at => file.read_at(number, &mut [0; 5000]));
+            for length in NUMBERS {
+                let _ = called!(ObjectHandle::write_back => file.write_back(number, length, find));
+                let _ = called!(ObjectHandle::punch_hole => file.punch_hole(number, length, find));
+                let _ = called!(Spaces::punch_hole => spaces.punch_hole(&file, number, length));
+                let addr = VirtAddr(number);
+                for mode in [SyncMode::Async, SyncMode::Sync, SyncMode::Invalidate] {
+                    let _ = called!(AddressSpace::sync => space.sync(addr, length, mode, find));
+                }
+                let _ = called!(AddressSpace::remove => space.remove(addr, length, find));
+            }
+            let _ = called!(ObjectHandle::sync => file.sync(&mut cursor, find));
+            let _ = called!(ObjectHandle::set_len_bytes => file.set_len_bytes(number, find));
+            let _ = called!(Spaces::set_object_len_bytes => spaces.set_object_len_bytes(&file, number));
+            call!(AddressSpace::drop_beyond_ends, &space);
+            space.unmap(base, 6 * 4096).expect("it is mapped");
+        }
+    }
+    drop((space, other));
+    must_work(machine, &vm);
 }
 
 /// Objects whose pages such a pager fills, of odd names, in private and shared mappings.

@@ -31,6 +31,7 @@ pub fn run(vm: &Vm<'_, Lab>, space: &AddressSpace<'_, Lab>) {
                 let frames = called!(PinnedPages::frames => pins.frames().count());
                 assert_eq!(frames, call!(PinnedPages::len, &pins));
                 call!(PinnedPages::pages, &pins);
+                call!(PinnedPages::note_stored, &pins);
                 let child = space.fork().expect("memory");
                 match (nth + len) % 3 {
                     0 => kept.push(pins),

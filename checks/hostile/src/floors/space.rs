@@ -82,6 +82,7 @@ fn vms(machine: &Lab) {
     let boot_memory = boot_map(machine).claim(machine).expect("nobody has it");
     let workers = WorkerPool::without_helpers(machine);
     let options = VmOptions {
+        fault_around_bytes: 16 * 4096,
         records: RecordInit::Deferred,
         workers: Some(&workers),
         huge_pages: HugePolicy::Always,

@@ -88,7 +88,14 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             return Ok(());
         }
         let confirmed = context.lock_and_confirm(&entry, order, (source, ask), fault.access, prepared);
-        let confirmed = confirmed.inspect_err(|_| prepared.forget_found())?;
+        let mut confirmed = confirmed.inspect_err(|_| prepared.forget_found())?;
+        if let (Some(object), Edit::Base(Decision::MapSource(rights))) = (source.around(), &edit)
+            && space.vm.fault_around > 1
+            && fault.access != Access::Write
+            && goal == Goal::Access
+        {
+            context.map_around(&mut confirmed, object, *rights);
+        }
         // A flush may be waited for from here on.
         drop(held);
         drop(reading);

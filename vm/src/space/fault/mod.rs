@@ -10,6 +10,7 @@
 //! | `proof` | why the mapping that an attempt has found may be trusted |
 //! | `source` | what the pages of a mapping are filled from |
 //! | `store` | pages that are to be dirty first |
+//! | `around` | pages that a load maps besides its own |
 //! | `decide` | how to change the entry: a pure function |
 //! | `prepared` | what is prepared before the lock, and kept from attempt to attempt |
 //! | `wants` | what an attempt asks of that: a want, and what it takes |
@@ -26,6 +27,7 @@
 
 mod any;
 mod apply;
+mod around;
 mod attempt;
 mod bring;
 mod confirm;

@@ -84,6 +84,15 @@ impl<'r, M: Machine> Source<'r, M> {
         }
     }
 
+    /// The object whose base pages a load may map around its own.
+    #[inline]
+    pub fn around(self) -> Option<&'r Object<M::Cpu>> {
+        match self {
+            Self::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
     /// Whether what it gives is the space's own.
     pub fn gives_own(self) -> bool {
         matches!(self, Self::Anonymous | Self::Hugetlb(_, None))

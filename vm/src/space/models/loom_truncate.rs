@@ -163,3 +163,49 @@ fn loom_two_truncations_of_one_object() {
     });
     assert!(seen[1] > 0, "{seen:?}");
 }
+
+/// A load of the first page maps the second, which goes.
+fn explore_around(lose: fn(&'static TestSpace, &Object)) -> [usize; 2] {
+    let options = || VmOptions { fault_around_bytes: 2 * PAGE, ..VmOptions::default() };
+    let body = move |machine: &'static Tests, space: &'static TestSpace| {
+        with_leaked(ObjectHandle::new(space.vm, 2 * PAGE).unwrap(), |object| {
+            let (place, sharing) = (Place::Fixed(START.addr()), Sharing::Shared);
+            let request = MapRequest { place, sharing, ..MapRequest::anonymous(2 * PAGE) };
+            space.map(&request.backed_by(object.at_page(0))).unwrap();
+            touch(space, START);
+            touch(space, START.add(1));
+            space.advise(START.addr(), 2 * PAGE, Advice::DontNeed).unwrap();
+            assert_eq!(object.len_bytes(), 2 * PAGE, "a word of the model from now on");
+            refill_zeros();
+            let cpu1 = thread::spawn(move || {
+                machine.run_as(1);
+                let running = space.activate(None);
+                let is_mapped = fault(space, Access::Read);
+                let has_second = machine.translate(START.add(1), Access::Read).is_some();
+                drop(running);
+                (is_mapped, has_second)
+            });
+            lose(space, object);
+            let (is_mapped, has_second) = cpu1.join().unwrap();
+            machine.run_as(0);
+            assert!(is_mapped && !has_leaf(space, START.add(1)), "an entry is left");
+            assert!((0..2).all(|cpu| !machine.has_cached(cpu, START.add(1))), "a CPU has the page cached");
+            unmap(space, START, 2);
+            has_second
+        })
+    };
+    explore_space(Size::of(128), options, body, |_| ())
+}
+
+#[test]
+fn loom_truncation_against_a_load_that_maps_around() {
+    assert_both(explore_around(|space, object| {
+        let reach = object.set_len_bytes(PAGE, |_| Some(space)).unwrap();
+        assert_eq!(reach.missing, 0);
+    }));
+}
+
+#[test]
+fn loom_munmap_of_a_page_against_a_load_that_maps_around() {
+    assert_both(explore_around(|space, _| unmap(space, START.add(1), 1)));
+}

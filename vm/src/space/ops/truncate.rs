@@ -18,8 +18,8 @@ use crate::machine::Machine;
 use crate::object::{TakenPages, ViewPlace, give_back};
 use crate::space::edit::Zap;
 use crate::space::{AddressSpace, Error, ObjectHandle, ObjectReach, SpaceId, Spaces, Vm};
-use crate::units::{Order, PAGE_SIZE, Vpn, VpnRange};
-use crate::vma::{ObjectId, pages_of};
+use crate::units::{Order, PAGE_SIZE, VirtAddr, Vpn, VpnRange};
+use crate::vma::{Backing, ObjectId, VmaFlags, pages_of};
 use core::convert::Infallible;
 use core::ops::{Deref, Range};
 
@@ -177,6 +177,56 @@ impl<'v, M: Machine> Vm<'v, M> {
         self.visit_views(object, &pages, hold, |space, place, pages| {
             space.drop_object_pages((object, place), pages, dropped);
         })
+    }
+}
+
+impl<'v, M: Machine> AddressSpace<'v, M> {
+    /// Makes holes in the objects that shared mappings of the range show (MADV_REMOVE). Spaces are found by
+    /// `hold`, as by [`Vm::rmap_walk`].
+    ///
+    /// Called as [`ObjectHandle::set_len_bytes`].
+    ///
+    /// # Errors
+    /// In the order of the mappings, those before have their holes: [`Error::Invalid`] for an unaligned
+    /// start, a range that wraps, locked memory, and a mapping that is of no object; [`Error::Access`] for
+    /// private memory, and where a program may never write; [`Error::NoMemory`] for holes in the range, at
+    /// the end.
+    pub fn remove<S>(
+        &self,
+        addr: VirtAddr,
+        len_bytes: u64,
+        hold: impl Fn(SpaceId) -> Option<S>,
+    ) -> Result<ObjectReach, Error>
+    where
+        S: Deref<Target = AddressSpace<'v, M>>,
+    {
+        let mut rest = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
+        let (mut reach, mut has_holes) = (ObjectReach::default(), false);
+        while !rest.is_empty() {
+            let guard = self.mappings.read(rest);
+            let Some(vma) = self.mappings.first_in(guard.token(), rest) else {
+                has_holes = true;
+                break;
+            };
+            let part = rest.intersect(vma.range);
+            has_holes |= part.start > rest.start;
+            let Backing::Object(object) = vma.backing.get() else { return Err(Error::Invalid) };
+            if vma.flags.contains(VmaFlags::LOCKED) {
+                return Err(Error::Invalid);
+            }
+            if vma.is_private() || !vma.flags.contains(VmaFlags::MAY_WRITE) {
+                return Err(Error::Access);
+            }
+            // The object stays, whatever becomes of the mapping.
+            let object = ObjectHandle::hold(self.vm, object);
+            drop(guard);
+            let first = vma.offset_at(part.start);
+            let more = object.punch_hole(first * PAGE, part.len() * PAGE, &hold)?;
+            reach.found += more.found;
+            reach.missing += more.missing;
+            rest.start = part.end;
+        }
+        if has_holes { Err(Error::NoMemory) } else { Ok(reach) }
     }
 }
 

@@ -268,88 +268,15 @@ impl<'v, M: Machine> Vm<'v, M> {
             let batch = found.begin_writing(&self.memory, &rest, &reading);
             drop(reading);
             let Some(span) = batch.span() else { break };
+            rest.start = batch.next;
+            let mut writing = Writing { vm: self, object, key, batch, ended: 0 };
             let reach = self.visit_views(object, &span, &hold, |space, place, pages| {
                 space.protect_object_pages((object, place), pages);
             });
             done.missing += reach.missing;
-            self.write_batch((object, key), &batch, reach, &mut done)?;
-            rest.start = batch.next;
+            writing.run(reach, &mut done)?;
         }
         self.wait_for_writers((object, key), &pages).map(|()| done)
-    }
-
-    /// Has the pager write a batch of pages; those that it takes longer for are waited for when all have
-    /// begun.
-    fn write_batch(
-        &self,
-        (object, key): (ObjectId, PagerKey),
-        batch: &DirtyBatch<'v, M>,
-        reach: ObjectReach,
-        done: &mut WrittenBack,
-    ) -> Result<(), ObjectError> {
-        let mut asked = [const { None }; BATCH];
-        for (place, dirty) in asked.iter_mut().zip(batch.pages()) {
-            *place = Some(self.ask_to_write(object, key, dirty));
-        }
-        let mut result = Ok(());
-        for (dirty, asked) in batch.pages().zip(asked.into_iter().flatten()) {
-            let answer = self.last_answer((object, key), dirty, asked);
-            let is_written = answer == PageAnswer::Ready;
-            done.pages += u64::from(is_written);
-            done.failed += u64::from(!is_written);
-            let reading = self.rcu.read();
-            if let Some(found) = self.object(object, &reading) {
-                match answer {
-                    PageAnswer::Ready => {}
-                    PageAnswer::NotReady => result = Err(ObjectError::Stalled),
-                    PageAnswer::Error | PageAnswer::Beyond => found.errors().count(),
-                }
-                found.end_writing(&self.memory, dirty, is_written && reach.missing == 0, &reading);
-            }
-            drop(reading);
-            // Callers that wait for the end.
-            self.objects.page_ready(key, dirty.page);
-        }
-        result
-    }
-
-    /// Waits for the answer of the pager about a page, if it is not there yet. `NotReady` where it does not
-    /// come.
-    fn last_answer(
-        &self,
-        (object, key): (ObjectId, PagerKey),
-        dirty: &DirtyPage<'v, M>,
-        mut asked: (PageAnswer, PageWait<'v, M::Cpu>),
-    ) -> PageAnswer {
-        let mut retry = Retry::new("write-back");
-        loop {
-            let (answer, wait) = asked;
-            if answer != PageAnswer::NotReady {
-                return answer;
-            }
-            let own = if wait.wait() { Progress::Observed } else { Progress::None };
-            if retry.again::<M::Cpu>(own).is_err() {
-                return PageAnswer::NotReady;
-            }
-            asked = self.ask_to_write(object, key, dirty);
-        }
-    }
-
-    fn ask_to_write(
-        &self,
-        object: ObjectId,
-        key: PagerKey,
-        dirty: &DirtyPage<'v, M>,
-    ) -> (PageAnswer, PageWait<'v, M::Cpu>) {
-        let reading = self.rcu.read();
-        let end = self.object(object, &reading).map_or(0, |object| object.len_bytes());
-        drop(reading);
-        let len = end.saturating_sub(dirty.page * PAGE).min(PAGE) as usize;
-        if len == 0 {
-            // Truncated meanwhile: nothing is to be written.
-            return (PageAnswer::Ready, self.objects.look_at_page(key, dirty.page));
-        }
-        self.objects.ask_to_write_back(key, dirty.page, &PageContents::new(&dirty.frame, len))
     }
 
     /// Waits until no page of the range is being written that another caller has begun before.
@@ -376,6 +303,103 @@ impl<'v, M: Machine> Vm<'v, M> {
             }
             let own = if wait.wait() { Progress::Observed } else { Progress::None };
             retry.again::<M::Cpu>(own).map_err(|_| ObjectError::Stalled)?;
+        }
+    }
+}
+
+/// Pages that are being written by this call. Those that it has not come to stay dirty, where a pager or a
+/// finder panics.
+struct Writing<'a, 'v, M: Machine> {
+    vm: &'a Vm<'v, M>,
+    object: ObjectId,
+    key: PagerKey,
+    batch: DirtyBatch<'a, M>,
+    /// The first of the pages, so many, are done.
+    ended: usize,
+}
+
+impl<'a, M: Machine> Writing<'a, '_, M> {
+    /// Has the pager write the pages; those that it takes longer for are waited for when all have begun.
+    fn run(&mut self, reach: ObjectReach, done: &mut WrittenBack) -> Result<(), ObjectError> {
+        let mut asked = [const { None }; BATCH];
+        for (place, dirty) in asked.iter_mut().zip(self.batch.pages()) {
+            *place = Some(self.ask(dirty));
+        }
+        let mut result = Ok(());
+        for asked in asked.into_iter().flatten() {
+            let Some(dirty) = self.batch.pages().nth(self.ended) else { break };
+            let answer = self.last_answer(dirty, asked);
+            let is_written = answer == PageAnswer::Ready;
+            done.pages += u64::from(is_written);
+            done.failed += u64::from(!is_written);
+            if answer == PageAnswer::NotReady {
+                result = Err(ObjectError::Stalled);
+            } else if !is_written {
+                self.count_error();
+            }
+            self.end(dirty, is_written && reach.missing == 0);
+            self.ended += 1;
+        }
+        result
+    }
+
+    /// Asks the pager to write a page.
+    fn ask(&self, dirty: &DirtyPage<'_, M>) -> (PageAnswer, PageWait<'a, M::Cpu>) {
+        let reading = self.vm.rcu.read();
+        let end = self.vm.object(self.object, &reading).map_or(0, |object| object.len_bytes());
+        drop(reading);
+        let len = end.saturating_sub(dirty.page * PAGE).min(PAGE) as usize;
+        if len == 0 {
+            // Truncated meanwhile: nothing is to be written.
+            return (PageAnswer::Ready, self.vm.objects.look_at_page(self.key, dirty.page));
+        }
+        let contents = PageContents::new(&dirty.frame, len);
+        self.vm.objects.ask_to_write_back(self.key, dirty.page, &contents)
+    }
+
+    /// Waits for the answer of the pager about a page, if it is not there yet. `NotReady` where it does not
+    /// come.
+    fn last_answer(
+        &self,
+        dirty: &DirtyPage<'_, M>,
+        mut asked: (PageAnswer, PageWait<'a, M::Cpu>),
+    ) -> PageAnswer {
+        let mut retry = Retry::new("write-back");
+        loop {
+            let (answer, wait) = asked;
+            if answer != PageAnswer::NotReady {
+                return answer;
+            }
+            let own = if wait.wait() { Progress::Observed } else { Progress::None };
+            if retry.again::<M::Cpu>(own).is_err() {
+                return PageAnswer::NotReady;
+            }
+            asked = self.ask(dirty);
+        }
+    }
+
+    fn count_error(&self) {
+        let reading = self.vm.rcu.read();
+        if let Some(object) = self.vm.object(self.object, &reading) {
+            object.errors().count();
+        }
+    }
+
+    /// Ends the writing of a page, and wakes the callers that wait for that.
+    fn end(&self, dirty: &DirtyPage<'_, M>, is_clean: bool) {
+        let reading = self.vm.rcu.read();
+        if let Some(object) = self.vm.object(self.object, &reading) {
+            object.end_writing(&self.vm.memory, dirty, is_clean, &reading);
+        }
+        drop(reading);
+        self.vm.objects.page_ready(self.key, dirty.page);
+    }
+}
+
+impl<M: Machine> Drop for Writing<'_, '_, M> {
+    fn drop(&mut self) {
+        if !mutant!("write-back.panic-leaves-writing") {
+            self.batch.pages().skip(self.ended).for_each(|dirty| self.end(dirty, false));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Faults, by kind of memory.
 
+mod around;
 mod beyond;
 mod fragmented;
 mod huge;

@@ -235,3 +235,30 @@ fn an_index_of_many_pages_gives_its_nodes_back() {
         assert!(frames(vm) - empty < 12);
     });
 }
+
+#[test]
+fn madv_remove_makes_holes_in_what_shared_mappings_show() {
+    in_each(|vm, space| {
+        let object = map_both(vm, &space, 8);
+        space.map(&request(20, 2, Sharing::Shared)).unwrap();
+        space.map(&request(30, 2, Sharing::Private)).unwrap();
+        for page in [0, 1, 2, 3, 20, 21, 30] {
+            store(&space, page, 7);
+        }
+        let remove = |page, pages| space.remove(at(page), pages * PAGE, |_| Some(&space));
+        assert_eq!(remove(1, 2), Ok(reached(2, 0)));
+        assert_eq!([0, 1, 2, 3].map(|page| load(&space, SHARED + page)), [7, 0, 0, 7]);
+        assert_eq!(load(&space, PRIVATE + 1), 0);
+        assert_eq!(remove(20, 1), Ok(reached(1, 0)), "shared anonymous memory is an object");
+        assert_eq!([20, 21].map(|page| load(&space, page)), [0, 7]);
+        // Refused: as Linux does, what comes before is done.
+        assert_eq!(remove(30, 1), Err(Error::Invalid));
+        assert_eq!(remove(PRIVATE, 1), Err(Error::Access));
+        assert_eq!(remove(0, 9), Err(Error::NoMemory));
+        assert_eq!([0, 3].map(|page| load(&space, SHARED + page)), [0, 0]);
+        space.map(&MapRequest { flags: VmaFlags::READ, ..request(40, 1, Sharing::Shared) }).unwrap();
+        assert!(remove(40, 1).is_ok(), "a program may get the right to write");
+        assert_eq!(space.remove(VirtAddr(at(0).0 + 1), PAGE, |_| Some(&space)), Err(Error::Invalid));
+        assert_eq!((load(&space, 30), object.len_bytes()), (7, 8 * PAGE));
+    });
+}

@@ -8,6 +8,7 @@ use crate::space::tests::world::object::{Space, TestVm, on, vm_with};
 use crate::space::{ObjectHandle, Path, VmOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::vec::Vec;
 
 pub(in crate::space::tests) const FILE: PagerKey = PagerKey(3);
@@ -34,6 +35,8 @@ pub(in crate::space::tests) struct State {
 pub(in crate::space::tests) struct Disk {
     pub len_bytes: u64,
     pub state: Mutex<State>,
+    /// The page whose writing panics next, plus one; 0: none.
+    pub panics_at: AtomicU64,
 }
 
 impl Disk {
@@ -58,6 +61,11 @@ impl Disk {
     pub fn answer(&self, page: u64, answers: &[PageAnswer]) {
         let answers = answers.iter().rev().copied().collect();
         self.state.lock().unwrap().answers.insert(page, answers);
+    }
+
+    /// The next call to write the page panics.
+    pub fn panic_at(&self, page: u64) {
+        self.panics_at.store(page + 1, SeqCst);
     }
 
     fn next_answer(state: &mut State, page: u64) -> PageAnswer {
@@ -91,6 +99,8 @@ impl Pager<TestMachine> for Disk {
         answer
     }
     fn write_back(&self, _: PagerKey, page: u64, from: &PageContents<'_, '_, TestMachine>) -> PageAnswer {
+        let is_it = self.panics_at.compare_exchange(page + 1, 0, SeqCst, SeqCst).is_ok();
+        assert!(!is_it, "a pager that panics");
         let mut bytes = std::vec![0; from.len()];
         from.read(0, &mut bytes);
         let mut state = self.state.lock().unwrap();

@@ -2,9 +2,10 @@
 
 use crate::object::PageAnswer;
 use crate::space::tests::world::disk::{FILE, open, with_disk};
-use crate::space::tests::world::object::{SHARED, leaf, map, store};
+use crate::space::tests::world::object::{SHARED, Space, leaf, map, store};
 use crate::space::*;
 use crate::units::Rights;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
@@ -84,5 +85,23 @@ fn a_disk_that_never_answers_ends_the_call_and_the_page_is_dirty() {
         disk.answer(0, &[]);
         assert_eq!(file.write_back(0, u64::MAX, hold).unwrap().pages, 1);
         assert_eq!(disk.byte(0), 1);
+    });
+}
+
+/// Else the next sync would wait for a page that no call writes.
+#[test]
+fn a_pager_that_panics_leaves_its_pages_dirty() {
+    with_disk(4, |vm, space, disk| {
+        let file = open(vm);
+        map(&space, &file, (SHARED, 4), Sharing::Shared);
+        (0..3).for_each(|page| store(&space, SHARED + page, 1));
+        disk.panic_at(1);
+        let write = || file.write_back(0, u64::MAX, |_| Some(&space));
+        assert!(catch_unwind(AssertUnwindSafe(write)).is_err());
+        let find = |_| -> Option<&Space<'_>> { panic!("a finder that panics") };
+        assert!(catch_unwind(AssertUnwindSafe(|| file.write_back(0, u64::MAX, find))).is_err());
+        let written = file.write_back(0, u64::MAX, |_| Some(&space)).unwrap();
+        assert_eq!((written.pages, written.failed), (3, 0));
+        assert_eq!([0, 1, 2].map(|page| disk.byte(page)), [1; 3]);
     });
 }

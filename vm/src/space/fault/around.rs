@@ -1,0 +1,62 @@
+//! A load of an object's page maps those around it that the object has, under the same lock. (Linux:
+//! `do_fault_around`.)
+
+use super::attempt::FaultContext;
+use super::confirm::Confirmed;
+use super::proof::Proof;
+use crate::frame::MappedFrame;
+use crate::machine::{Entry, Machine};
+use crate::object::{FoundPage, Object};
+use crate::space::counters::Counter;
+use crate::table::LeafBits;
+use crate::units::{Order, Rights, Vpn, VpnRange};
+
+impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
+    /// Maps base pages of the object whose entries are absent, in the window of the page and in its mapping,
+    /// with these rights. All questions about the page were answered with yes.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn map_around(
+        &self,
+        confirmed: &mut Confirmed<'s, 'v, M>,
+        object: &'a Object<M::Cpu>,
+        rights: Rights,
+    ) {
+        // Where another mapping took its place that says the same of the page, it may not of others.
+        if !self.vma.is_live() && !mutant!("around.mapping-not-asked") {
+            return;
+        }
+        let size = self.space.vm.fault_around;
+        let start = Vpn(self.page.0 & !(size - 1));
+        let window = VpnRange::new(start, start.add(size)).intersect(self.vma.range());
+        let mut mapped = 0;
+        for page in (window.start.0..window.end.0).map(Vpn).filter(|&page| page != self.page) {
+            // The window lies in one table.
+            let slot = confirmed.slot + page.0 as usize - self.page.0 as usize;
+            if confirmed.table.entry(slot) != Entry::Absent {
+                continue;
+            }
+            if let Some(frame) = self.find_around(object, page) {
+                confirmed.table.install(slot, frame, LeafBits::new(rights));
+                mapped += 1;
+            }
+        }
+        if mapped > 0 {
+            self.space.vm.count_many(Counter::FaultAroundMapped, mapped);
+        }
+    }
+
+    /// The object's frame of a page, for one entry more: as the lock of the table is held, it is one that the
+    /// object has (P12).
+    fn find_around(&self, object: &'a Object<M::Cpu>, page: Vpn) -> Option<MappedFrame<'v, M>> {
+        let (memory, offset) = (&self.space.vm.memory, self.vma.frame_offset(page));
+        let find = || match object.find(memory, offset, self.reading) {
+            FoundPage::Frame(pfn) if object.has_room(offset, Order::BASE) => Some(pfn),
+            _ => None,
+        };
+        let pfn = find()?;
+        let frame = memory.try_get(pfn)?;
+        // Else it was freed in between, and is another page's.
+        if find() == Some(pfn) && frame.order() == Order::BASE { frame.map().ok() } else { None }
+    }
+}
