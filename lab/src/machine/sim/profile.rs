@@ -55,7 +55,7 @@ costs! {
     zero_cold "page.cold" Ns "The same of one that is not, with the node's memory for the CPU alone."
     page_bandwidth "page.bandwidth" Ns "What each such page takes of the node's memory bandwidth."
     warm_pages "page.warm-pages" Pages "Pages written last that are in the CPU's own caches."
-    store_buffer "store.buffer" Lines "Lines of a page whose stores drain while the CPU that has written it goes on."
+    store_buffer "store.buffer" Lines "Lines of a page that drain while the CPU that wrote it goes on."
     cluster_cpus "cpus.cluster" Cpus "CPUs that share a last-level cache."
     node_cpus "cpus.node" Cpus "CPUs of a node."
 }

@@ -1,10 +1,10 @@
-//! What is left of a fault of this host's, once everything else is counted: the time between two accesses, and
-//! how much of its zeroing a fault does not wait for.
+//! What is left of a fault of this host's, once everything else is counted: the time between two accesses,
+//! and how much of its zeroing a fault does not wait for.
 //!
-//! A fault is timed on the host whose frame was zeroed before. The same faults are predicted with gaps of 0 and
-//! of 1 ns, and with pages that cost nothing: the difference of the two is the number of gaps in a fault. Then
-//! a fault is timed that zeroes. It takes less than the fault and the zeroing: the rest drains while the CPU
-//! goes on.
+//! A fault is timed on the host whose frame was zeroed before. The same faults are predicted with gaps of 0
+//! and of 1 ns, and with pages that cost nothing: the difference of the two is the number of gaps in a fault.
+//! Then a fault is timed that zeroes. It takes less than the fault and the zeroing: the rest drains while the
+//! CPU goes on.
 
 use super::{Measured, Numbers, Samples};
 use crate::error::Failure;
