@@ -25,6 +25,8 @@ pub struct NamedWait {
     pub share_spun: f64,
     /// Sleep.
     pub share_slept: f64,
+    /// Read-modify-writes and fences that waited for stores of their own CPU.
+    pub share_drained: f64,
 }
 
 impl NamedWait {
@@ -35,6 +37,7 @@ impl NamedWait {
             ("queued", self.share_queued),
             ("spun", self.share_spun),
             ("slept", self.share_slept),
+            ("drained", self.share_drained),
         ];
         kinds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |(name, _)| name)
     }
@@ -43,11 +46,15 @@ impl NamedWait {
 /// What a queue for a node's memory is called.
 pub const BANDWIDTH: &str = "the memory bandwidth of a node";
 
+/// What the stores of a page are called that have not drained.
+pub const OWN_STORES: &str = "stores of the CPU's own that drain";
+
 /// Names the waits of a run; the longest first.
 pub fn named(report: &Report, names: &Names) -> Vec<NamedWait> {
     let mut by_name: BTreeMap<(String, String), Sum> = BTreeMap::new();
     for wait in &report.waits {
-        by_name.entry((names.of(wait.addr, wait.place), site(wait.place))).or_default().add(wait);
+        let field = if wait.drained > 0 { OWN_STORES.into() } else { names.of(wait.addr, wait.place) };
+        by_name.entry((field, site(wait.place))).or_default().add(wait);
     }
     if report.bandwidth_queued > 0 {
         let sum =
@@ -67,6 +74,7 @@ struct Sum {
     queued: Ps,
     spun: Ps,
     slept: Ps,
+    drained: Ps,
 }
 
 impl Sum {
@@ -76,6 +84,7 @@ impl Sum {
         self.queued += wait.queued;
         self.spun += wait.spun;
         self.slept += wait.slept;
+        self.drained += wait.drained;
     }
 
     fn named(self, (field, site): (String, String), all: f64) -> NamedWait {
@@ -84,11 +93,12 @@ impl Sum {
             field,
             site,
             lines: self.lines,
-            share: share(self.moving + self.queued + self.spun + self.slept),
+            share: share(self.moving + self.queued + self.spun + self.slept + self.drained),
             share_moving: share(self.moving),
             share_queued: share(self.queued),
             share_spun: share(self.spun),
             share_slept: share(self.slept),
+            share_drained: share(self.drained),
         }
     }
 }

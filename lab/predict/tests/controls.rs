@@ -167,9 +167,9 @@ fn slack_changes_the_rate_of_a_fought_for_lock_by_less_than_its_range() {
     let rate = |setting| named("page_fault1", setting, Path::Locked, 16).rate;
     let ratio = rate(setting()) / rate(Setting { slack: 0, ..setting() });
     assert!((0.9..1.1).contains(&ratio), "{ratio}");
-    let doubled = Setting { costs: costs().with_communication((2, 1)), ..setting() };
-    let apart = rate(setting()) / rate(doubled);
-    assert!(apart > 1.2, "{apart}");
+    let at = |times| rate(Setting { costs: costs().with_communication(times), ..setting() });
+    let apart = at((1, 2)) / at((2, 1));
+    assert!(apart > 1.4, "{apart}");
 }
 
 #[test]

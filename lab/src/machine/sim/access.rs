@@ -1,7 +1,7 @@
-//! An access: the gap before it, the CPUs that come first, and the way of the line.
+//! An access: the gap before it, the stores that must have drained, the CPUs that come first, and the way of
+//! the line.
 
 use super::lines::Taken;
-use super::pages::Heat;
 use super::simulation::{CpuState, Simulation};
 use crate::machine::watch::Place;
 use interleaf::machine::AccessKind;
@@ -18,6 +18,9 @@ impl Simulation {
         let cpu = &states[me];
         self.accesses.set(self.accesses.get() + 1);
         self.spend(cpu.gap.get());
+        if matches!(kind, AccessKind::Update | AccessKind::Fence) {
+            self.wait_until_drained(cpu, place);
+        }
         if self.now.get() > self.limit.get() {
             self.look_after_others(self.setting.slack);
         }
@@ -28,7 +31,7 @@ impl Simulation {
         }
         if len >= PAGE_SIZE {
             cpu.spoil_round();
-            return self.whole_pages(me, addr, len, kind);
+            return self.whole_pages(cpu, (addr, len), kind);
         }
         // Fields lie on one line; only what programs copy is longer.
         let mut at = addr;
@@ -91,37 +94,6 @@ impl Simulation {
         // Until the line is here, others do what comes before this access.
         if end > self.horizon.get() {
             self.look_after_others(0);
-        }
-    }
-
-    /// Whole pages are written and copied by bandwidth.
-    fn whole_pages(&self, me: usize, addr: usize, len: usize, kind: AccessKind) {
-        if self.now.get() > self.horizon.get() {
-            self.look_after_others(0);
-        }
-        if !kind.writes() {
-            // What is copied from is read while what is copied to is written.
-            return;
-        }
-        for page in (addr..addr + len).step_by(PAGE_SIZE) {
-            let heat = self.lines.borrow_mut().write_page(me as u32, page);
-            let mut report = self.report.borrow_mut();
-            match heat {
-                Heat::Warm => {
-                    report.pages_warm += 1;
-                    self.spend(self.costs.zero_warm);
-                }
-                Heat::Cold => {
-                    report.pages_cold += 1;
-                    let node = self.lines.borrow().node_of(me as u32);
-                    let busy_until = &mut self.node_busy_until.borrow_mut()[node];
-                    *busy_until = (*busy_until).max(self.now.get()) + self.costs.page_bandwidth;
-                    self.spend(self.costs.zero_cold);
-                    let queued = busy_until.saturating_sub(self.now.get());
-                    self.spend(queued);
-                    report.bandwidth_queued += if self.is_measured() { queued } else { 0 };
-                }
-            }
         }
     }
 

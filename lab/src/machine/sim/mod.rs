@@ -18,7 +18,7 @@
 //! | `topology` | which CPUs share a cache, and memory |
 //! | `addresses` | host addresses as numbers of lines that are the same in every run |
 //! | `lines` | which CPU has which line, and what it costs to get it |
-//! | `pages` | the CPU that wrote a whole page last |
+//! | `pages` `stores` | the CPU that wrote a whole page last; how its stores drain |
 //! | `simulation` `order` `access` | a run; the CPU that goes on; what an access takes |
 //! | `waiting` `park` | wait loops, sleep, interrupts; loops are left out while nothing changes |
 //! | `waits` `report` | what CPUs waited for, and where |
@@ -40,6 +40,7 @@ mod profile;
 mod report;
 mod scenario;
 mod simulation;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod topology;

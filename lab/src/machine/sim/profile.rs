@@ -9,6 +9,7 @@
 //! One line for each number: name, value, unit, source. A source that begins with `guess` is one, and is
 //! reported as one. No number is fitted to a curve that a prediction is held against.
 
+use super::addresses::LINES_OF_PAGE;
 use std::fmt;
 
 /// Picoseconds.
@@ -50,10 +51,11 @@ costs! {
     sleep "sleep" Ns "Going to sleep."
     wake "wake" Ns "Waking a sleeper: the part of the CPU that wakes it."
     wake_latency "wake.latency" Ns "From there until the sleeper goes on."
-    zero_warm "page.warm" Ns "Zeroing a page that is in the CPU's own caches."
-    zero_cold "page.cold" Ns "Zeroing a page that is not, with the node's memory for the CPU alone."
+    zero_warm "page.warm" Ns "Zeroing a page that is in the CPU's own caches, until its stores have drained."
+    zero_cold "page.cold" Ns "The same of one that is not, with the node's memory for the CPU alone."
     page_bandwidth "page.bandwidth" Ns "What each such page takes of the node's memory bandwidth."
     warm_pages "page.warm-pages" Pages "Pages written last that are in the CPU's own caches."
+    store_buffer "store.buffer" Lines "Lines of a page that drain while the CPU that wrote it goes on."
     cluster_cpus "cpus.cluster" Cpus "CPUs that share a last-level cache."
     node_cpus "cpus.node" Cpus "CPUs of a node."
 }
@@ -71,6 +73,7 @@ struct Field {
 enum Unit {
     Ns,
     Pages,
+    Lines,
     Cpus,
 }
 
@@ -79,6 +82,7 @@ impl Unit {
         match self {
             Unit::Ns => "ns",
             Unit::Pages => "pages",
+            Unit::Lines => "lines",
             Unit::Cpus => "cpus",
         }
     }
@@ -91,6 +95,7 @@ impl Unit {
                 (0.0..=1e9).contains(&ns).then_some((ns * 1000.0).round() as u64)
             }
             Unit::Pages => value.parse().ok(),
+            Unit::Lines => value.parse().ok().filter(|lines| (0..=LINES_OF_PAGE.into()).contains(lines)),
             Unit::Cpus => value.parse().ok().filter(|cpus| (1..=4096).contains(cpus)),
         }
     }
@@ -99,7 +104,7 @@ impl Unit {
         match self {
             Unit::Ns if value.is_multiple_of(1000) => (value / 1000).to_string(),
             Unit::Ns => format!("{:.1}", value as f64 / 1000.0),
-            Unit::Pages | Unit::Cpus => value.to_string(),
+            Unit::Pages | Unit::Lines | Unit::Cpus => value.to_string(),
         }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct CpuState {
     measured_since: Cell<Option<Ps>>,
     /// When the interrupt arrives that was sent to it, or [`NEVER`].
     pub(super) arrives: Cell<Ps>,
+    /// Until then its stores drain.
+    pub(super) drained: Cell<Ps>,
     /// From one access to the next; drawn anew for each instruction of a program.
     pub(super) gap: Cell<Ps>,
     random: Cell<Random>,
@@ -172,6 +174,7 @@ impl Simulation {
             measured: Cell::new(0),
             measured_since: Cell::new(None),
             arrives: Cell::new(NEVER),
+            drained: Cell::new(0),
             gap: Cell::new(self.costs.gap),
             random: Cell::new(Random::new(self.setting.seed ^ (cpu as u64) << 32)),
             round: Cell::new(LoopRound::NEW),

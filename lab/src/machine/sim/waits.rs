@@ -5,10 +5,10 @@ use crate::machine::watch::Place;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What all CPUs together waited for at one place, for one line.
+/// What all CPUs together waited for at one place, for one line; or for their own stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The host address that was first wanted there.
+    /// The host address that was first wanted there; 0 where they waited for their own stores.
     pub addr: usize,
     /// The place in the source.
     pub place: Place,
@@ -22,16 +22,18 @@ pub struct Wait {
     pub spun: Ps,
     /// How long they slept on it.
     pub slept: Ps,
+    /// How long a read-modify-write or a fence waited for earlier stores of its CPU.
+    pub drained: Ps,
 }
 
 impl Wait {
     fn none(addr: usize, place: Place) -> Self {
-        Self { addr, place, moves: 0, moving: 0, queued: 0, spun: 0, slept: 0 }
+        Self { addr, place, moves: 0, moving: 0, queued: 0, spun: 0, slept: 0, drained: 0 }
     }
 
     /// All of it.
     pub fn total(&self) -> Ps {
-        self.moving + self.queued + self.spun + self.slept
+        self.moving + self.queued + self.spun + self.slept + self.drained
     }
 }
 

@@ -6,7 +6,7 @@
 //! | `lines` | a line from one CPU to another; lines from memory and the last-level cache |
 //! | `zeroing` | pages by working set, on one CPU and on two at a time |
 //! | `sleeping` | futex(2) and membarrier(2) |
-//! | `gap` | what is left of a fault: the time between two accesses |
+//! | `gap` | what is left of a fault: the time between two accesses, and stores that drain meanwhile |
 //!
 //! What a machine with one node and no access to its interrupts cannot tell is taken from the default
 //! profile, and called a guess.
@@ -58,7 +58,7 @@ pub fn calibrate(options: &Options) -> Result<Profile, Failure> {
     sleeping::measure(options, (first, second), &mut numbers)?;
     let mut profile = profile(&numbers, options.cpus.len());
     if !options.small {
-        numbers.insert("gap", gap::measure(options, &profile)?);
+        gap::measure(options, &profile, &mut numbers)?;
         profile = self::profile(&numbers, options.cpus.len());
     }
     Ok(profile)
@@ -88,7 +88,7 @@ fn number_of<'c>(costs: &'c mut Costs, name: &str) -> &'c mut u64 {
 
 /// Nanoseconds are kept as picoseconds, counts as they are.
 fn to_field(name: &str, value: f64) -> Ps {
-    let unit = if name == "page.warm-pages" { 1.0 } else { 1000.0 };
+    let unit = if matches!(name, "page.warm-pages" | "store.buffer") { 1.0 } else { 1000.0 };
     (value * unit).round().max(0.0) as Ps
 }
 

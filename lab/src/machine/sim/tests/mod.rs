@@ -4,10 +4,10 @@
 use super::*;
 use crate::machine::soft::Flavour;
 use interleaf::machine::{Cpu, Machine as _};
-use interleaf::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use interleaf::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use interleaf::sync::{RwLock, SpinLock, wait_until};
 use interleaf::table::format::X86_64;
-use interleaf::units::CpuId;
+use interleaf::units::{CpuId, Order, Pfn};
 use std::cell::Cell;
 
 type Machine = NodeMachine<X86_64>;
@@ -50,6 +50,66 @@ fn one_cpu_pays_for_its_own_work_alone() {
     let report = count(Setting::new(costs()), 1, 100);
     assert_eq!(report.ended, [100 * gap + 99 * update + memory]);
     assert!(report.waits.is_empty());
+}
+
+/// Zeroes so many pages, does so many loads of a line of its own, and then what `end` does.
+fn after_zeroing(
+    costs: Costs,
+    pages: u64,
+    loads: u64,
+    end: impl Fn(&AtomicU64<Sim>) + Send + 'static,
+) -> Report {
+    run(Setting::new(costs), move |stage| {
+        let machine = Machine::new(stage.setting(), 1, 64).unwrap();
+        let (word, machine) = (Alone(AtomicU64::<Sim>::new(0)), &machine);
+        let program = || {
+            word.0.load(Relaxed);
+            measured(|| {
+                for page in 0..pages {
+                    // SAFETY: no library has been given the machine's frames.
+                    unsafe { machine.soft().zero(Pfn(256 + page), Order::BASE) };
+                }
+                (0..loads).for_each(|_| assert_eq!(word.0.load(Relaxed), 0));
+                end(&word.0);
+            })
+        };
+        stage.run(machine, vec![Box::new(program) as Program<'_>])
+    })
+    .unwrap()
+}
+
+/// Of a page that takes 320 ns for its stores 80 are left when the CPU goes on.
+fn draining() -> Costs {
+    Costs { zero_cold: 320_000, page_bandwidth: 0, store_buffer: 16, gap: 1_000, ..costs() }
+}
+
+#[test]
+fn a_read_modify_write_and_a_fence_wait_until_the_stores_of_a_page_have_drained() {
+    let Costs { gap, update, fence: full, .. } = draining();
+    let took =
+        |pages, loads, end: fn(&AtomicU64<Sim>)| after_zeroing(draining(), pages, loads, end).measured[0];
+    let nothing: fn(&AtomicU64<Sim>) = |_| ();
+    let add: fn(&AtomicU64<Sim>) = |word| _ = word.fetch_add(1, Relaxed);
+    assert_eq!(took(1, 0, nothing), gap + 240_000, "the rest drains while the CPU goes on");
+    assert_eq!(took(1, 50, nothing), 51 * gap + 240_000, "loads do not wait");
+    assert_eq!(took(1, 0, |word| word.store(1, Relaxed)), 2 * gap + 240_000, "nor stores");
+    // The gap of the addition passes while the stores drain; each load takes as much off the wait.
+    for loads in [0, 10, 50] {
+        assert_eq!(took(1, loads, add), gap + 320_000 + update, "{loads} loads before");
+    }
+    assert_eq!(took(1, 90, add), 92 * gap + 240_000 + update, "they have drained");
+    assert_eq!(took(1, 0, |_| fence::<Sim>(SeqCst)), gap + 320_000 + full);
+    assert_eq!(took(3, 0, add), gap + 3 * 320_000 + update, "the pages drain one after the other");
+    assert_eq!(took(3, 0, nothing), gap + 3 * 320_000 - 80_000);
+}
+
+#[test]
+fn waits_for_stores_are_noted_by_the_place_that_waits() {
+    let report = after_zeroing(draining(), 1, 10, |word| _ = word.fetch_add(1, Relaxed));
+    let [wait] = report.waits[..] else { panic!("{:?}", report.waits) };
+    assert!(wait.place.file().ends_with("sim/tests/mod.rs"), "{wait:?}");
+    let left = 80_000 - 11 * draining().gap;
+    assert_eq!((wait.drained, wait.total(), wait.moves), (left, left, 0));
 }
 
 #[test]

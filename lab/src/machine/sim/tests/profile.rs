@@ -21,6 +21,7 @@ fn a_wrong_profile_is_refused_with_its_line() {
     assert!(with("6.4 ns", "6.4 us").ends_with("fence is in ns"));
     assert!(with("6.4 ns", "-6.4 ns").ends_with("fence: -6.4 is no such number"));
     assert!(with("24 cpus", "0 cpus").contains("cpus.cluster: 0 is no such number"));
+    assert!(with("16 lines", "65 lines").contains("store.buffer: 65 is no such number"));
     let twice = format!("{text}\nfence 6 ns twice");
     assert!(Profile::parse(&twice).unwrap_err().ends_with("fence is there twice"));
     let without: String =
