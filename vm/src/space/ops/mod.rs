@@ -22,7 +22,8 @@
 //! | `fork_object` | private mappings of objects, which get no first copy meanwhile | as `fork` |
 //! | `unmap_sharers` | hugetlb pages that children share, unmapped from these | a page, to read |
 //! | `truncate` | ftruncate, holes: pages that an object loses | one range of one space at a time, to read |
-//! | `write_back` | msync, fsync: dirty pages of objects | as `truncate` |
+//! | `msync` | msync | its range, to read, mapping by mapping |
+//! | `write_back` | fsync: dirty pages of objects | as `truncate` |
 //! | `object_io` | read and write of an object | |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how `populate`, `unmap` and `exit` divide large ranges among helpers | |
@@ -41,6 +42,7 @@ mod map_object;
 mod map_pfn;
 mod mbind;
 mod mincore;
+mod msync;
 mod object_io;
 mod parallel;
 mod place;
@@ -57,8 +59,9 @@ pub use madvise::Advice;
 pub use map::{MapBacking, MapRequest, Place, Sharing};
 pub use mbind::Misplaced;
 pub(in crate::space) use mincore::Mincore;
+pub use msync::SyncMode;
 pub use object_io::ObjectError;
 pub(in crate::space) use place::page_len;
 pub use scan::ScanStep;
 pub(in crate::space) use write_back::MadeDirty;
-pub use write_back::{SyncMode, WrittenBack};
+pub use write_back::WrittenBack;

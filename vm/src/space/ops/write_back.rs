@@ -18,9 +18,9 @@ use crate::machine::Machine;
 use crate::object::{
     BATCH, DirtyBatch, DirtyPage, ErrorCursor, PageAnswer, PageContents, PageWait, PagerKey, ViewPlace,
 };
-use crate::space::{AddressSpace, Error, ObjectError, ObjectHandle, ObjectReach, SpaceId, Vm};
+use crate::space::{AddressSpace, ObjectError, ObjectHandle, ObjectReach, SpaceId, Vm};
 use crate::sync::{Progress, Retry};
-use crate::units::{Level, PAGE_SIZE, Pfn, VirtAddr, VpnRange};
+use crate::units::{Level, PAGE_SIZE, Pfn, VpnRange};
 use crate::vma::ObjectId;
 use core::convert::Infallible;
 use core::num::NonZeroU64;
@@ -37,19 +37,6 @@ pub struct WrittenBack {
     pub failed: u64,
     /// Views whose spaces were not found: pages that they show were written, and are dirty still.
     pub missing: u64,
-}
-
-/// How [`AddressSpace::sync`] goes about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SyncMode {
-    /// Nothing is written now (MS_ASYNC): dirty pages are written some day.
-    Async,
-    /// Dirty pages of shared mappings are written before the call returns (MS_SYNC).
-    Sync,
-    /// As `Async`; copies of the object elsewhere are not to be (MS_INVALIDATE): there are none. Refused of
-    /// locked memory.
-    Invalidate,
 }
 
 /// What has come of the wish to store to a page.
@@ -121,60 +108,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     }
 }
 
-impl<'v, M: Machine> AddressSpace<'v, M> {
-    /// Writes back what shared mappings of a range have made dirty (msync). Spaces are found by `hold`, as by
-    /// [`Vm::rmap_walk`].
-    ///
-    /// Called as [`ObjectHandle::write_back`].
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unaligned start or a range that wraps; [`Error::NoMemory`] for holes, after
-    /// the rest was written, and at once for a range that ends beyond the space; [`Error::Io`] where a page
-    /// could not be written; [`Error::Again`] where the pager does not answer.
-    pub fn sync<S>(
-        &self,
-        addr: VirtAddr,
-        len_bytes: u64,
-        mode: SyncMode,
-        hold: impl Fn(SpaceId) -> Option<S>,
-    ) -> Result<(), Error>
-    where
-        S: Deref<Target = AddressSpace<'v, M>>,
-    {
-        if !addr.is_page_aligned() {
-            return Err(Error::Invalid);
-        }
-        let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::NoMemory)?;
-        let (mut rest, mut has_holes) = (range, false);
-        while !rest.is_empty() {
-            let guard = self.mappings.read(rest);
-            let Some(vma) = self.mappings.first_in(guard.token(), rest) else {
-                has_holes = true;
-                break;
-            };
-            let part = rest.intersect(vma.range);
-            has_holes |= part.start > rest.start;
-            let pages = vma.offset_at(part.start)..vma.offset_at(part.start) + part.len();
-            let is_locked = vma.flags.contains(crate::vma::VmaFlags::LOCKED);
-            let shown = vma.backing.object().filter(|_| !vma.is_private() && mode == SyncMode::Sync);
-            // The object stays while its pages are written, whatever becomes of the mapping.
-            let object = shown.map(|object| ObjectHandle::hold(self.vm, object));
-            drop(guard);
-            if is_locked && mode == SyncMode::Invalidate {
-                return Err(Error::Busy);
-            }
-            if let Some(object) = object {
-                let written =
-                    self.vm.write_object_back(object.id(), pages, &hold).map_err(ObjectError::of_call)?;
-                if written.failed > 0 {
-                    return Err(Error::Io);
-                }
-            }
-            rest.start = part.end;
-        }
-        if has_holes { Err(Error::NoMemory) } else { Ok(()) }
-    }
-
+impl<M: Machine> AddressSpace<'_, M> {
     /// Takes the right to write from the entries of pages of an object in the mappings of one view. What was
     /// stored through them before is in the pages when this returns.
     fn protect_object_pages(&self, (object, place): (ObjectId, ViewPlace), pages: &Range<u64>) {
@@ -246,7 +180,7 @@ impl<'v, M: Machine> Vm<'v, M> {
     }
 
     /// Writes back dirty pages of an object that the caller keeps.
-    fn write_object_back<S>(
+    pub(super) fn write_object_back<S>(
         &self,
         object: ObjectId,
         pages: Range<u64>,
