@@ -21,7 +21,7 @@ pub enum SyncMode {
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Writes back what shared mappings of a range have made dirty (msync). Spaces are found by `hold`, as by
-    /// [`Vm::rmap_walk`].
+    /// [`Vm::rmap_walk`](crate::space::Vm::rmap_walk).
     ///
     /// Called as [`ObjectHandle::write_back`].
     ///
