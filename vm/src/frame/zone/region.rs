@@ -64,7 +64,7 @@ pub(super) struct OwnRegions<C: Cpu> {
 /// Regions outside of its part that a CPU compares before it takes one.
 const WINDOW: usize = 64;
 /// Regions outside of its part that a CPU looks at before it splits a block of 2 MiB for a smaller one.
-const OTHERS: usize = 16;
+const OTHERS: usize = 12;
 
 impl RegionPlan {
     /// At least so many regions for each CPU, where regions are not too small then.

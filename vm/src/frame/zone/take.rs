@@ -41,12 +41,17 @@ enum Refusal {
 /// What is wanted.
 #[derive(Clone, Copy)]
 struct Wanted {
-    purpose: Purpose,
     /// Of a batch, that of a frame.
     order: Order,
     /// Of a batch: so many frames must be in fragments, or it would split a block of 2 MiB.
     fragments: u64,
     priority: Priority,
+}
+
+impl Wanted {
+    fn purpose(self) -> Purpose {
+        if self.order < Order::HUGE { Purpose::Frames } else { Purpose::Blocks }
+    }
 }
 
 /// Regions that a CPU tries to reserve before it takes from any.
@@ -61,8 +66,7 @@ impl<C: Cpu> Zone<'_, C> {
         priority: Priority,
         search: ZoneSearch,
     ) -> Option<(Pfn, Init)> {
-        let purpose = if order < Order::HUGE { Purpose::Frames } else { Purpose::Blocks };
-        let wanted = Wanted { purpose, order, fragments: 1, priority };
+        let wanted = Wanted { order, fragments: 1, priority };
         let from = |lists: &mut Lists<C>| {
             let found = lists.buddy.smallest(order, Order::MAX).ok_or(Refusal::Block)?;
             if self.afford(lists, order.frames(), priority) == 0 {
@@ -83,7 +87,7 @@ impl<C: Cpu> Zone<'_, C> {
         priority: Priority,
     ) -> usize {
         let fragments = frames.len().div_ceil(2) as u64;
-        let wanted = Wanted { purpose: Purpose::Frames, order: Order::BASE, fragments, priority };
+        let wanted = Wanted { order: Order::BASE, fragments, priority };
         let from = |lists: &mut Lists<C>| {
             let most = lists.buddy.free_frames().min(frames.len() as u64);
             if most == 0 {
@@ -228,13 +232,24 @@ impl<C: Cpu> Zone<'_, C> {
         if self.regions.is_one() {
             return self.edit(table, 0, from);
         }
+        self.ask_regions(table, wanted, &mut from)
+    }
+
+    /// As [`ask_hinted`](Self::ask_hinted), of several regions. Not inlined, so that one region costs less.
+    #[inline(never)]
+    fn ask_regions<R>(
+        &self,
+        table: &FrameTable<'_, C>,
+        wanted: Wanted,
+        from: &mut impl FnMut(&mut Lists<C>) -> Result<R, Refusal>,
+    ) -> Result<R, Refusal> {
         let preempt_off = PreemptGuard::<C>::new();
         let own: &OwnRegions<C> = &self.regions.own().this_cpu(&preempt_off);
-        if let Some(found) = self.ask_fragments(table, wanted, own, &mut from) {
+        if let Some(found) = self.ask_fragments(table, wanted, own, from) {
             return Ok(found);
         }
-        if let Some(at) = own.get(wanted.purpose)
-            && let Ok(found) = self.edit(table, at, &mut from)
+        if let Some(at) = own.get(wanted.purpose())
+            && let Ok(found) = self.edit(table, at, &mut *from)
         {
             return Ok(found);
         }
@@ -243,12 +258,12 @@ impl<C: Cpu> Zone<'_, C> {
             let chosen = self.regions.choose(wanted.order, own).filter(|at| tried != Some(*at));
             let Some(at) = chosen else { break };
             tried = Some(at);
-            if let Ok(found) = self.take_from(table, wanted, own, at, &mut from) {
+            if let Ok(found) = self.take_from(table, wanted, own, at, &mut *from) {
                 return Ok(found);
             }
         }
-        let others = self.regions.that_may_have(wanted.purpose, own.home);
-        first_or_worst(others.map(|at| self.edit(table, at, &mut from)))
+        let others = self.regions.that_may_have(wanted.purpose(), own.home);
+        first_or_worst(others.map(|at| self.edit(table, at, &mut *from)))
     }
 
     /// Takes, of less than 2 MiB, what splits no such block: from this CPU's region, or else from the fullest
@@ -261,7 +276,7 @@ impl<C: Cpu> Zone<'_, C> {
         own: &OwnRegions<C>,
         from: &mut impl FnMut(&mut Lists<C>) -> Result<R, Refusal>,
     ) -> Option<R> {
-        if wanted.purpose == Purpose::Blocks || mutant!("zone.fragments-not-first") {
+        if wanted.purpose() == Purpose::Blocks || mutant!("zone.fragments-not-first") {
             return None;
         }
         let mut from = |lists: &mut Lists<C>| match lists.buddy.has_fragments(wanted.order, wanted.fragments)
@@ -269,7 +284,7 @@ impl<C: Cpu> Zone<'_, C> {
             true => from(lists),
             false => Err(Refusal::Block),
         };
-        if let Some(at) = own.get(wanted.purpose)
+        if let Some(at) = own.get(wanted.purpose())
             && let Ok(found) = self.edit(table, at, &mut from)
         {
             return Some(found);
@@ -293,11 +308,11 @@ impl<C: Cpu> Zone<'_, C> {
         at: usize,
         from: &mut impl FnMut(&mut Lists<C>) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
-        let is_one_block = wanted.purpose == Purpose::Frames && wanted.order > Order::BASE;
-        if is_one_block && own.get(wanted.purpose).is_some() {
+        let is_one_block = wanted.purpose() == Purpose::Frames && wanted.order > Order::BASE;
+        if is_one_block && own.get(wanted.purpose()).is_some() {
             return self.edit(table, at, from);
         }
-        self.take_over(table, (own, wanted.purpose), at, from)
+        self.take_over(table, (own, wanted.purpose()), at, from)
     }
 
     /// Takes from a region that no CPU has reserved, which is this CPU's from then on.
