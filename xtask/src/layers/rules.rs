@@ -21,6 +21,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "lab/src/machine/host/cpu",
     "lab/src/machine/baton/cpu",
     "lab/src/machine/sim/cpu",
+    "lab/src/machine/sim/tests",
     "lab/src/machine/watch/cpu",
     "lab/check/tests/running/recount",
     "lab/tests/same_task",

@@ -56,6 +56,16 @@ pub const ALL: &[Mutation] = &[
         test: Unit("frame::zone::fragments::a_cpu_uses_up_the_fragments"),
     },
     Mutation {
+        point: "zone.emptiest-first",
+        wrong: "a CPU takes frames where most is free, so that no region becomes empty",
+        test: Unit("frame::zone::fragments::frames_that_are_replaced_at_random_leave_regions"),
+    },
+    Mutation {
+        point: "zone.others-not-asked",
+        wrong: "a block of 2 MiB is split for a smaller one that a region outside of the CPU's part has",
+        test: Unit("frame::zone::fragments::a_block_takes_a_fragment_of_other_parts"),
+    },
+    Mutation {
         point: "buddy.splits-first",
         wrong: "a batch is cut from a block of 2 MiB while there are fragments",
         test: Unit("frame::zone::fragments::a_batch_uses_fragments"),

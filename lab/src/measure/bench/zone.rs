@@ -1,6 +1,9 @@
 //! What do frames cost that come from the zone and go back to it, do two CPUs get twice as far, and how many
 //! blocks of 2 MiB does a long mixed load leave?
 
+mod replaced;
+
+use super::yardstick::frames::CountedBuddy;
 use super::{Bar, Benchmark, Figure, Options, alone, ns_per, paired, pinned_threads};
 use crate::error::Failure;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
@@ -25,7 +28,12 @@ pub const BENCHMARK: Benchmark = Benchmark {
         "zone.blocks_left_movable",
         "zone.blocks_left_pinned",
         "zone.huge_faults_left",
+        "zone.blocks_left_one_region",
+        "zone.blocks_left_buddy",
         "zone.blocks_back",
+        "zone.blocks_back_one_region",
+        "zone.blocks_back_buddy",
+        "zone.blocks_back_bursts",
     ],
     run,
 };
@@ -39,7 +47,10 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     drop((pinned, entered));
     figures.push(refill_two_cpus(options, &machine, &memory));
     figures.extend(blocks_left(options)?);
-    figures.push(blocks_back(options)?);
+    figures.push(blocks_left_one_region(options)?);
+    figures.push(blocks_left_buddy(options));
+    figures.extend(replaced::figures(options)?);
+    figures.push(blocks_back_bursts(options)?);
     Ok(figures)
 }
 
@@ -77,41 +88,33 @@ fn refill_two_cpus(options: &Options, machine: &TimedMachine, memory: &Memory<'_
 /// CPUs of the loads that are counted. One thread plays them in turns, so that every run counts the same.
 const CPUS: u32 = 16;
 
-/// A machine of that many CPUs.
-fn counted_machine(frames: u64) -> Result<TimedMachine, Failure> {
+/// A machine of so many CPUs.
+fn counted_machine(frames: u64, nr_cpus: u32) -> Result<TimedMachine, Failure> {
     let regions = vec![PfnRange::new(Pfn(1 << 8), Pfn((1 << 8) + frames))];
-    Ok(SoftMachine::new(&MachineConfig { nr_cpus: CPUS, regions, fill: Fill::Sparse })?)
+    Ok(SoftMachine::new(&MachineConfig { nr_cpus, regions, fill: Fill::Sparse })?)
+}
+
+/// Frames of the mixed load: 1 GiB.
+fn mixed_frames(options: &Options) -> u64 {
+    options.size(1 << 18, 1 << 16)
 }
 
 /// Half of memory is in use; the CPUs replace frames and blocks of all orders at random. One frame in 32 that
 /// is replaced is pinned from then on, until another pinned one takes its place.
 fn blocks_left(options: &Options) -> Result<[Figure; 4], Failure> {
-    let frames: u64 = options.size(1 << 18, 1 << 16);
-    let machine = counted_machine(frames)?;
+    let frames = mixed_frames(options);
+    let machine = counted_machine(frames, CPUS)?;
     let vm = {
         let _entered = machine.enter(CpuId(0));
         timed_machine::vm_with(&machine, HugePolicy::Always)?
     };
     let memory = vm.memory();
-    let mut load = Mixed { memory, rng: Rng::new(1), movable: Vec::new(), pinned: Vec::new() };
-    let mut used = 0;
-    for turn in 0.. {
-        let _entered = machine.enter(CpuId(turn % CPUS));
-        if used >= frames / 2 {
-            break;
-        }
-        used += load.take();
-    }
-    // Each time more than a cache holds.
-    for _ in 0..options.size(2_000, 40) {
-        let _entered = machine.enter(CpuId(load.rng.below(CPUS.into()) as u32));
-        load.replace(300);
-    }
+    let load = Mixed::play(options, &machine, memory, CPUS);
     let _entered = machine.enter(CpuId(0));
     let free = free_blocks(memory);
     let with_pinned = areas(&load.pinned);
     let with_any = areas(&load.movable).union(&with_pinned).count() as u64;
-    let percent = |blocks: u64| blocks as f64 * 100.0 / (frames / 2 / 512) as f64;
+    let percent = |blocks: u64| percent_of_half(frames, blocks);
     let of_movable = percent(with_any - with_pinned.len() as u64);
     let huge_faults = huge_faults(&vm, frames / 512)?;
     // While a CPU is entered: frames go back to its cache.
@@ -127,6 +130,54 @@ fn blocks_left(options: &Options) -> Result<[Figure; 4], Failure> {
         ),
         Figure::count("zone.huge_faults_left", percent(huge_faults), "% of it is given to huge faults"),
     ])
+}
+
+fn percent_of_half(frames: u64, blocks: u64) -> f64 {
+    blocks as f64 * 100.0 / (frames / 2 / 512) as f64
+}
+
+/// The same load on a machine with one CPU, whose zone is one region with one lock.
+fn blocks_left_one_region(options: &Options) -> Result<Figure, Failure> {
+    let frames = mixed_frames(options);
+    let machine = counted_machine(frames, 1)?;
+    let memory = memory_of(&machine)?;
+    let load = Mixed::play(options, &machine, &memory, 1);
+    let _entered = machine.enter(CpuId(0));
+    let percent = percent_of_half(frames, free_blocks(&memory));
+    drop(load);
+    Ok(Figure::count("zone.blocks_left_one_region", percent, "% of half of memory is free blocks"))
+}
+
+/// The same load, nothing pinned, on a buddy of ordered sets without caches, which takes the lowest address.
+fn blocks_left_buddy(options: &Options) -> Figure {
+    let frames = mixed_frames(options);
+    let buddy = CountedBuddy::new(frames as usize);
+    let mut rng = Rng::new(1);
+    let mut held = Vec::new();
+    let mut used = 0;
+    while used < frames / 2 {
+        let order = any_order(&mut rng);
+        held.push((buddy.alloc(order).expect("half of memory is free"), order));
+        used += order.frames();
+    }
+    for _ in 0..options.size(2_000, 40) {
+        let mut olds = Vec::new();
+        for _ in 0..300 {
+            let at = rng.below(held.len() as u64) as usize;
+            let order = held[at].1;
+            if let Some(new) = buddy.alloc(order) {
+                olds.push(std::mem::replace(&mut held[at], (new, order)));
+            }
+        }
+        olds.into_iter().for_each(|(first, order)| buddy.free(first, order));
+    }
+    let percent = percent_of_half(frames, buddy.free_blocks());
+    Figure::count("zone.blocks_left_buddy", percent, "% of half of memory is free blocks")
+}
+
+/// An order; of each order as many frames as of any other.
+fn any_order(rng: &mut Rng) -> Order {
+    Order((rng.bits() >> 20 | 1 << Order::MAX.0).trailing_zeros() as u8)
 }
 
 /// Stores to areas of 2 MiB, as many as memory has: how many get a huge page before one does not.
@@ -145,11 +196,11 @@ fn huge_faults(vm: &Vm<'_, TimedMachine>, areas: u64) -> Result<u64, Failure> {
     Ok((0..areas).take_while(|area| fault(*area)).count() as u64)
 }
 
-/// Nearly all memory is used, by frames, and a random half of them is freed: no block is left. Then the CPUs
-/// replace a tenth of what is in use at random, 100 times. (LLFree's benchmark `frag`.)
-fn blocks_back(options: &Options) -> Result<Figure, Failure> {
+/// As in LLFree's benchmark, but a CPU takes 600 frames at a time and then frees as many, which its cache has a
+/// good part of: nearly half of the frames come back where they were.
+fn blocks_back_bursts(options: &Options) -> Result<Figure, Failure> {
     let frames: u64 = options.size(1 << 18, 1 << 16);
-    let machine = counted_machine(frames)?;
+    let machine = counted_machine(frames, CPUS)?;
     let memory = memory_of(&machine)?;
     let mut rng = Rng::new(1);
     let take = || memory.alloc_frame(AllocRequest::DIRTY);
@@ -176,7 +227,7 @@ fn blocks_back(options: &Options) -> Result<Figure, Failure> {
     let (blocks, free) = (free_blocks(&memory), memory.stats().free());
     held.clear();
     Ok(Figure::count(
-        "zone.blocks_back",
+        "zone.blocks_back_bursts",
         blocks as f64 * 51_200.0 / free as f64,
         "% of what is free is blocks",
     ))
@@ -207,6 +258,29 @@ struct Mixed<'m> {
 }
 
 impl<'m> Mixed<'m> {
+    /// Takes half of memory, in turns, and replaces what was taken, each time more than a cache holds.
+    fn play(
+        options: &Options,
+        machine: &TimedMachine,
+        memory: &'m Memory<'m, TimedMachine>,
+        nr_cpus: u32,
+    ) -> Self {
+        let mut load = Self { memory, rng: Rng::new(1), movable: Vec::new(), pinned: Vec::new() };
+        let mut used = 0;
+        for turn in 0.. {
+            let _entered = machine.enter(CpuId(turn % nr_cpus));
+            if used >= mixed_frames(options) / 2 {
+                break;
+            }
+            used += load.take();
+        }
+        for _ in 0..options.size(2_000, 40) {
+            let _entered = machine.enter(CpuId(load.rng.below(nr_cpus.into()) as u32));
+            load.replace(300);
+        }
+        load
+    }
+
     fn block(&self, order: Order) -> Option<Folio<'m, TimedMachine>> {
         match order {
             Order::BASE => {
@@ -218,7 +292,7 @@ impl<'m> Mixed<'m> {
 
     /// Takes a block, if one is free, each order as many frames as any other. Returns how many frames.
     fn take(&mut self) -> u64 {
-        let order = Order((self.rng.bits() >> 20 | 1 << Order::MAX.0).trailing_zeros() as u8);
+        let order = any_order(&mut self.rng);
         let Some(taken) = self.block(order) else { return 0 };
         self.movable.push(taken);
         order.frames()

@@ -1,9 +1,10 @@
 //! What is left of free memory in blocks of 2 MiB, and what is used before one is split.
 
 use super::tests::*;
-use crate::frame::Frame;
 use crate::frame::tests::{Dice, memory};
+use crate::frame::{AllocRequest, Frame};
 use crate::machine::testing::{TestCpu, TestMachine};
+use crate::units::Order;
 use std::vec::Vec;
 
 /// Free blocks of 2 MiB.
@@ -50,6 +51,69 @@ fn a_cpu_uses_up_the_fragments_of_its_part_before_it_splits_a_block() {
     let before = blocks(&memory);
     held.extend(take(&memory, 800));
     assert_eq!(blocks(&memory), before, "a block was split although region {full} has many fragments");
+    drop(held);
+    assert_whole(&memory);
+}
+
+#[test]
+fn a_block_takes_a_fragment_of_other_parts_before_2_mib_are_split() {
+    let machine = machine();
+    let memory = memory(&machine);
+    let mut held = Vec::new();
+    let mut take_until_one_is_split = |cpu| {
+        TestCpu::become_cpu(cpu);
+        let before = blocks(&memory);
+        while blocks(&memory) == before {
+            held.push(memory.alloc(Order(8), AllocRequest::DIRTY).unwrap());
+        }
+    };
+    take_until_one_is_split(0);
+    take_until_one_is_split(3);
+    // CPU 3 goes offline.
+    memory.leave_zones();
+    TestCpu::become_cpu(0);
+    let before = blocks(&memory);
+    // Its own half block, and that one.
+    held.extend((0..2).map(|_| memory.alloc(Order(8), AllocRequest::DIRTY).unwrap()));
+    assert_eq!(blocks(&memory), before, "a block was split, although two halves were free");
+    drop(held);
+    assert_whole(&memory);
+}
+
+/// LLFree's benchmark `frag`: most of memory is taken, and a random half of it freed, which leaves no block of
+/// 2 MiB where memory was. Then all CPUs free a tenth of what they have at random, and take as much.
+#[test]
+fn frames_that_are_replaced_at_random_leave_regions_that_are_nearly_empty() {
+    let machine = machine();
+    let memory = memory(&machine);
+    let mut dice = Dice(4);
+    let mut held = Vec::new();
+    for _ in 0..9 {
+        for cpu in 0..CPUS {
+            TestCpu::become_cpu(cpu);
+            held.extend(take(&memory, FRAMES as usize / 10 / CPUS as usize));
+        }
+    }
+    let mut free_at_random = |held: &mut Vec<Frame<'_, _>>, frames: usize| {
+        for freed in 0..frames {
+            TestCpu::become_cpu(freed as u32 % CPUS);
+            drop(held.swap_remove(dice.roll(held.len() as u64) as usize));
+        }
+        // At this size most frames would come from the caches, where they were freed.
+        memory.drain();
+    };
+    let half = held.len() / 2;
+    free_at_random(&mut held, half);
+    let at_start = blocks(&memory);
+    for _ in 0..70 {
+        free_at_random(&mut held, half / 10);
+        for cpu in 0..CPUS {
+            TestCpu::become_cpu(cpu);
+            held.extend(take(&memory, half / 10 / CPUS as usize));
+        }
+    }
+    let (left, free) = (blocks(&memory), memory.stats().free() / 512);
+    assert!(left * 100 >= free * 60, "{at_start}, then {left} of {free} blocks of 2 MiB are whole");
     drop(held);
     assert_whole(&memory);
 }

@@ -55,6 +55,14 @@ impl<C: Cpu> Buddy<C> {
         self.free.get() - in_blocks(Order::HUGE) - in_blocks(Order::MAX)
     }
 
+    /// Whether a block of `order`, or `frames` single frames, can be had without a block of 2 MiB being split.
+    pub fn has_fragments(&self, order: Order, frames: u64) -> bool {
+        match order {
+            Order::BASE => self.fragments() >= frames,
+            order => self.smallest(order, Order(Order::HUGE.0 - 1)).is_some(),
+        }
+    }
+
     /// Number of free blocks of `order`.
     pub fn nr_blocks(&self, order: usize) -> u64 {
         self.lists[order].len.get()
@@ -68,6 +76,11 @@ impl<C: Cpu> Buddy<C> {
     /// The order of the largest block that is free.
     pub fn largest(&self) -> Option<Order> {
         self.lists.iter().rposition(|list| list.head.get().is_some()).map(|order| Order(order as u8))
+    }
+
+    /// The order of the largest free block of less than 2 MiB.
+    pub fn largest_fragment(&self) -> Option<Order> {
+        (0..Order::HUGE.0).rev().map(Order).find(|order| self.head(order.0 as usize).is_some())
     }
 
     /// The smallest order of a free block between two orders.

@@ -3,36 +3,43 @@
 use super::buddy::Buddy;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
+use crate::units::Order;
 use core::fmt;
 
-/// What a region has: a word on a line of its own, as most others on it would be those of other CPUs. It is
-/// written when it changes, which is seldom, and decides nothing: a CPU that finds no frame goes through all
-/// regions in the end.
+/// What a region has: words on a line of their own, as most others on it would be those of other CPUs. They
+/// are written when they change, and decide nothing: a CPU that finds no frame goes through all regions in
+/// the end.
 #[repr(align(64))]
-pub(super) struct Hint<C: Cpu>(AtomicU32<C>);
+pub(super) struct Hint<C: Cpu> {
+    /// What is free, as the holder of the region's lock has noted it, which alone writes it.
+    contents: AtomicU32<C>,
+    /// [`RETURNED`] and [`RESERVED`].
+    flags: AtomicU32<C>,
+}
 
 /// The value of a hint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Known(u32);
 
-/// Bits 0 and 1: how many frames are free in blocks of less than 2 MiB, by [`FLOORS`].
-const FRAGMENTS: u32 = 3;
+/// How much of the region is free, in [`PARTS`], rounded up.
+const FREE: u32 = 31;
+/// The order of the largest free block of less than 2 MiB, plus one.
+const FRAGMENT: u32 = 15 << FRAGMENT_SHIFT;
+const FRAGMENT_SHIFT: u32 = 5;
+/// Many frames are free in blocks of less than 2 MiB: [`FLOOR`], until there are less than half of that.
+const MANY: u32 = 1 << 9;
 /// A block of 2 MiB or more is free.
-const HUGE: u32 = 1 << 2;
-/// All is free.
-const WHOLE: u32 = 1 << 3;
-/// A frame is free.
-const SOME: u32 = 1 << 4;
-/// What the holder of the region's lock writes.
-const CONTENTS: u32 = FRAGMENTS | HUGE | WHOLE | SOME;
+const HUGE: u32 = 1 << 10;
 /// Many frames were given back without the lock. Cleared before they are collected, and set after the push
 /// that made them many: where it is clear and there are many, the CPU that pushed is about to set it.
-const RETURNED: u32 = 1 << 5;
+const RETURNED: u32 = 1 << 11;
 /// A CPU has reserved the region.
-const RESERVED: u32 = 1 << 6;
+const RESERVED: u32 = 1 << 12;
 
-/// From so many on, fragments are of class 1, 2 and 3; below half of that no longer.
-const FLOORS: [u64; 3] = [128, 1024, 8192];
+/// Parts of a region: the unit of how much is free.
+const PARTS: u64 = 16;
+/// So many fragments are many.
+const FLOOR: u64 = 128;
 
 /// What a region is wanted for. Each CPU has one region for either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,28 +53,28 @@ pub(super) enum Purpose {
 impl<C: Cpu> Hint<C> {
     /// Of a region that has nothing.
     pub const fn new() -> Self {
-        Self(AtomicU32::new(0))
+        Self { contents: AtomicU32::new(0), flags: AtomicU32::new(0) }
     }
 
     /// What is known.
     pub fn get(&self) -> Known {
-        Known(self.0.load(Relaxed))
+        Known(self.contents.load(Relaxed) | self.flags.load(Relaxed))
     }
 
     /// Notes what the region has, if that changed. The caller holds the region's lock.
     pub fn note(&self, buddy: &Buddy<C>, size: u64) {
-        let known = self.get();
-        let contents = Known::contents(buddy, size, known);
-        if known.0 & CONTENTS != contents && !mutant!("zone.hint-not-noted") {
-            let _always = self.0.update(Relaxed, Relaxed, |word| Some(word & !CONTENTS | contents));
+        let before = self.contents.load(Relaxed);
+        let contents = Known::contents(buddy, size, before);
+        if before != contents && !mutant!("zone.hint-not-noted") {
+            self.contents.store(contents, Relaxed);
         }
     }
 
     /// Notes that there are many frames to collect, after the push that made them many.
     pub fn note_returned(&self) {
         // Relaxed: the push has seen what cleared it, if anything did.
-        if self.0.load(Relaxed) & RETURNED == 0 {
-            self.0.fetch_or(RETURNED, Relaxed);
+        if self.flags.load(Relaxed) & RETURNED == 0 {
+            self.flags.fetch_or(RETURNED, Relaxed);
         }
     }
 
@@ -75,37 +82,40 @@ impl<C: Cpu> Hint<C> {
     /// that was news: then the list must be emptied by an exchange. That releases this, and a push after it
     /// acquires it.
     pub fn clear_returned(&self) -> bool {
-        let is_set = self.get().0 & (RETURNED | RESERVED) == RETURNED;
-        is_set && self.0.fetch_and(!RETURNED, Relaxed) & RETURNED != 0
+        let is_set = self.flags.load(Relaxed) & (RETURNED | RESERVED) == RETURNED;
+        is_set && self.flags.fetch_and(!RETURNED, Relaxed) & RETURNED != 0
     }
 
     /// Reserves the region for the calling CPU, if none has.
     pub fn reserve(&self) -> bool {
         let free = |word: u32| (word & RESERVED == 0).then_some(word | RESERVED);
-        self.0.update(Relaxed, Relaxed, free).is_ok() || mutant!("zone.reserved-twice")
+        self.flags.update(Relaxed, Relaxed, free).is_ok() || mutant!("zone.reserved-twice")
     }
 
     /// The region is no longer reserved.
     pub fn give_up(&self) {
-        self.0.fetch_and(!RESERVED, Relaxed);
+        self.flags.fetch_and(!RESERVED, Relaxed);
     }
 }
 
 impl Known {
-    fn contents<C: Cpu>(buddy: &Buddy<C>, size: u64, before: Self) -> u32 {
+    fn contents<C: Cpu>(buddy: &Buddy<C>, size: u64, before: u32) -> u32 {
         let (free, fragments) = (buddy.free_frames(), buddy.fragments());
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-        Self::class(fragments, before.0 & FRAGMENTS)
+        let largest = if fragments == 0 { None } else { buddy.largest_fragment() };
+        let floor = if before & MANY != 0 { FLOOR / 2 } else { FLOOR };
+        Self::parts(free, size, before & FREE)
+            | largest.map_or(0, |order| u32::from(order.0) + 1) << FRAGMENT_SHIFT
+            | flag(fragments >= floor, MANY)
             | flag(free > fragments, HUGE)
-            | flag(free == size, WHOLE)
-            | flag(free > 0, SOME)
     }
 
-    /// The class of so many fragments, after `before`.
-    fn class(fragments: u64, before: u32) -> u32 {
-        let class = FLOORS.iter().filter(|floor| fragments >= **floor).count() as u32;
-        let keeps = before > class && fragments >= FLOORS[before as usize - 1] / 2;
-        if keeps { before } else { class }
+    /// How many parts of `size` are free, after `before`: one fewer only when half of that one is in use. 0
+    /// where nothing is free, and only there.
+    fn parts(free: u64, size: u64, before: u32) -> u32 {
+        let parts = (free * PARTS).div_ceil(size) as u32;
+        let and_half = (free * PARTS + size / 2).div_ceil(size) as u32;
+        if parts > 0 && before == and_half { before } else { parts }
     }
 
     /// Whether many frames were given back.
@@ -119,32 +129,41 @@ impl Known {
         self.0 & RESERVED != 0
     }
 
-    /// Whether the region has many fragments that no CPU uses.
-    pub fn offers_fragments(self) -> bool {
-        self.0 & FRAGMENTS != 0 && !self.is_reserved()
+    /// How much is free, in parts of the region: the less, the better a choice.
+    pub fn free(self) -> u32 {
+        let free = self.0 & FREE;
+        if mutant!("zone.emptiest-first") { FREE - free } else { free }
+    }
+
+    /// Whether the region has a fragment for a block of this order; for single frames, many.
+    pub fn has_fragments(self, order: Order) -> bool {
+        match order {
+            Order::BASE => self.0 & (MANY | RETURNED) != 0,
+            order => (self.0 & FRAGMENT) >> FRAGMENT_SHIFT > order.0.into(),
+        }
     }
 
     /// Whether it is worth the lock to look for what is wanted.
     pub fn may_have(self, purpose: Purpose) -> bool {
         let wanted = match purpose {
-            Purpose::Frames => SOME | RETURNED,
+            Purpose::Frames => FREE | RETURNED,
             Purpose::Blocks => HUGE | RETURNED,
         };
         self.0 & wanted != 0
     }
 
-    /// How good a choice the region is for a CPU that wants one of its own; 0 where it is none. For frames
-    /// the fullest of those with many fragments, before one in use, before a whole one, and last one with
-    /// few fragments alone.
-    pub fn worth(self, purpose: Purpose) -> u32 {
+    /// How good a choice the region is for a CPU that wants one of its own for blocks of `order`; 0 where it
+    /// is none. First those where no block of 2 MiB is split for it; of either kind the fullest.
+    pub fn worth(self, order: Order) -> u32 {
         let has = |bits: u32| self.0 & bits != 0;
-        match purpose {
-            _ if self.is_reserved() => 0,
-            Purpose::Frames if has(FRAGMENTS) => 9 - (self.0 & FRAGMENTS),
-            Purpose::Frames if has(RETURNED) => 5,
-            Purpose::Frames | Purpose::Blocks if has(HUGE) => 4 - u32::from(has(WHOLE)),
-            Purpose::Frames => u32::from(has(SOME)),
-            Purpose::Blocks => u32::from(has(RETURNED)),
+        let is_small = order < Order::HUGE;
+        let fullest = FREE - self.free();
+        match () {
+            () if self.is_reserved() => 0,
+            () if is_small && self.has_fragments(order) => 100 + fullest,
+            () if has(HUGE) => 50 + fullest,
+            () if has(RETURNED) => 2,
+            () => u32::from(is_small && has(FREE)),
         }
     }
 }

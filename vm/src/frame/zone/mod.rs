@@ -19,6 +19,7 @@
 //! |---|---|
 //! | this one | [`Zone`] |
 //! | `take`, `give` | allocation down to the watermark; freeing |
+//! | `run` | runs of several regions |
 //! | `region` | regions: their locks, which CPU has reserved which |
 //! | `hint` | what a region has, roughly |
 //! | `returned` | frames on their way back to a region, without its lock |
@@ -44,6 +45,7 @@ mod give;
 mod hint;
 mod region;
 mod returned;
+mod run;
 mod take;
 mod watermark;
 

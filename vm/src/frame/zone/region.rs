@@ -55,12 +55,16 @@ pub(super) struct OwnRegions<C: Cpu> {
     pub home: usize,
     /// How many there are.
     part: usize,
+    /// The first of the other regions that it looks at for a fragment. Relaxed: as `reserved`.
+    next: AtomicU32<C>,
     /// By purpose: the region plus one, 0 for none. Relaxed: written by their CPU, and read by no other.
     reserved: [AtomicU32<C>; 2],
 }
 
 /// Regions outside of its part that a CPU compares before it takes one.
 const WINDOW: usize = 64;
+/// Regions outside of its part that a CPU looks at before it splits a block of 2 MiB for a smaller one.
+const OTHERS: usize = 12;
 
 impl RegionPlan {
     /// At least so many regions for each CPU, where regions are not too small then.
@@ -210,14 +214,14 @@ impl<'m, C: Cpu> Regions<'m, C> {
 
     /// The best region that no CPU has reserved: of this CPU's part, or else of the first that follow and
     /// have one.
-    pub fn choose(&self, purpose: Purpose, own: &OwnRegions<C>) -> Option<usize> {
+    pub fn choose(&self, order: Order, own: &OwnRegions<C>) -> Option<usize> {
         let mut best: Option<(u32, usize)> = None;
         for (turn, at) in self.from(own.home).enumerate() {
             let begins = turn.checked_sub(own.part).is_some_and(|after| after % WINDOW == 0);
             if begins && best.is_some() {
                 break;
             }
-            let worth = self.known(at).worth(purpose);
+            let worth = self.known(at).worth(order);
             if worth > best.map_or(0, |(most, _)| most) {
                 best = Some((worth, at));
             }
@@ -225,9 +229,31 @@ impl<'m, C: Cpu> Regions<'m, C> {
         best.map(|(_, at)| at)
     }
 
-    /// Whether a region of this CPU's part has many fragments that no CPU uses.
-    pub fn offers_fragments(&self, own: &OwnRegions<C>) -> bool {
-        self.from(own.home).take(own.part).any(|at| self.known(at).offers_fragments())
+    /// The fullest region that has fragments for a block of `order`: of this CPU's part, or else of a few
+    /// others, which are others after none had any. For single frames only of its part, and only what no CPU
+    /// has reserved: it is reserved next, and CPUs stay apart. Not `tried`.
+    pub fn with_fragments(&self, order: Order, own: &OwnRegions<C>, tried: Option<usize>) -> Option<usize> {
+        let is_block = order > Order::BASE;
+        let offers = |known: Known, at| {
+            known.has_fragments(order)
+                && tried != Some(at)
+                && (!known.is_reserved() || is_block && own.has(at))
+        };
+        let fullest = |from: usize, regions: usize| {
+            let all = self.from(from).take(regions).map(|at| (self.known(at), at));
+            let offered = all.filter(|(known, at)| offers(*known, *at));
+            offered.min_by_key(|(known, _)| known.free()).map(|(_, at)| at)
+        };
+        let near = if is_block { own.part.min(WINDOW) } else { own.part };
+        fullest(own.home, near).or_else(|| {
+            let from = own.next.load(Relaxed) as usize % self.len();
+            let looks = is_block && !mutant!("zone.others-not-asked");
+            let found = looks.then(|| fullest(from, OTHERS)).flatten();
+            if found.is_none() {
+                own.next.store((from + OTHERS) as u32, Relaxed);
+            }
+            found
+        })
     }
 
     /// Where the parts lie that CPUs share, for observers.
@@ -264,7 +290,12 @@ impl<C: Cpu> ZoneRegion<C> {
 
 impl<C: Cpu> OwnRegions<C> {
     const fn new(home: usize, part: usize) -> Self {
-        Self { home, part, reserved: [const { AtomicU32::new(0) }; 2] }
+        Self {
+            home,
+            part,
+            next: AtomicU32::new((home + part) as u32),
+            reserved: [const { AtomicU32::new(0) }; 2],
+        }
     }
 
     /// The region that this CPU has reserved.

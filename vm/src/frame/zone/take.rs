@@ -1,8 +1,10 @@
 //! Allocation: which region a CPU takes from, and what the watermark lets it have.
 //!
 //! ```text
-//!   the region that this CPU has reserved
-//!       │ empty; or it would split 2 MiB while another region offers fragments
+//!   the region that this CPU has reserved: its fragments of less than 2 MiB
+//!       │ none that suit
+//!       ├─ the fullest with fragments: of its part, or for a block of a few more
+//!       ├─ its own again: a block of 2 MiB is split; empty
 //!       ├─ the best of those near home that no CPU has reserved: reserved from now on
 //!       ├─ any that may have what is wanted, by its hint
 //!       ├─ regions have it, and no credit: the zone is settled, and all are asked once more
@@ -10,14 +12,13 @@
 //! ```
 
 use super::Zone;
-use super::buddy::are_free;
 use super::hint::{Hint, Purpose};
 use super::region::{Lists, OwnRegions};
 use crate::frame::{FrameTable, Init, Priority};
 use crate::machine::Cpu;
 use crate::sync::PreemptGuard;
 use crate::sync::atomic::Ordering::*;
-use crate::units::{Order, Pfn, PfnRange};
+use crate::units::{Order, Pfn};
 
 /// Which regions are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +41,17 @@ enum Refusal {
 /// What is wanted.
 #[derive(Clone, Copy)]
 struct Wanted {
-    purpose: Purpose,
-    /// Frames at least.
-    least: u64,
+    /// Of a batch, that of a frame.
+    order: Order,
+    /// Of a batch: so many frames must be in fragments, or it would split a block of 2 MiB.
+    fragments: u64,
     priority: Priority,
+}
+
+impl Wanted {
+    fn purpose(self) -> Purpose {
+        if self.order < Order::HUGE { Purpose::Frames } else { Purpose::Blocks }
+    }
 }
 
 /// Regions that a CPU tries to reserve before it takes from any.
@@ -58,8 +66,7 @@ impl<C: Cpu> Zone<'_, C> {
         priority: Priority,
         search: ZoneSearch,
     ) -> Option<(Pfn, Init)> {
-        let purpose = if order < Order::HUGE { Purpose::Frames } else { Purpose::Blocks };
-        let wanted = Wanted { purpose, least: order.frames(), priority };
+        let wanted = Wanted { order, fragments: 1, priority };
         let from = |lists: &mut Lists<C>| {
             let found = lists.buddy.smallest(order, Order::MAX).ok_or(Refusal::Block)?;
             if self.afford(lists, order.frames(), priority) == 0 {
@@ -79,7 +86,8 @@ impl<C: Cpu> Zone<'_, C> {
         frames: &mut [u64],
         priority: Priority,
     ) -> usize {
-        let wanted = Wanted { purpose: Purpose::Frames, least: 1, priority };
+        let fragments = frames.len().div_ceil(2) as u64;
+        let wanted = Wanted { order: Order::BASE, fragments, priority };
         let from = |lists: &mut Lists<C>| {
             let most = lists.buddy.free_frames().min(frames.len() as u64);
             if most == 0 {
@@ -97,62 +105,6 @@ impl<C: Cpu> Zone<'_, C> {
             }
         };
         self.ask(table, wanted, ZoneSearch::Hinted, from).unwrap_or(0)
-    }
-
-    /// Allocates the block of `order`, more than [`Order::MAX`], that starts at `pfn`, if it is free, its
-    /// records are written and the watermark allows it. Its regions give their parts one after the other;
-    /// a search for the last frames waits for that.
-    pub(in crate::frame) fn alloc_run(
-        &self,
-        table: &FrameTable<'_, C>,
-        pfn: Pfn,
-        order: Order,
-    ) -> Option<Init> {
-        let run = PfnRange::new(pfn, pfn.add(order.frames()));
-        // A look without locks spares those that are not free.
-        are_free(table, self.index, run).then(|| self.take_run(table, run)).flatten()
-    }
-
-    /// Takes the blocks of a run, all or none.
-    pub(super) fn take_run(&self, table: &FrameTable<'_, C>, run: PfnRange) -> Option<Init> {
-        let _runs = self.runs.lock();
-        self.settle(table);
-        if self.budget.take(run.len(), run.len(), Priority::Normal) == 0 {
-            return None;
-        }
-        let mut whole = None;
-        for (at, part) in self.regions.parts(run) {
-            let Some(init) = self.edit(table, at, |lists| self.take_part(table, lists, part)) else {
-                self.undo_run(table, PfnRange::new(run.start, part.start), run.len(), whole);
-                return None;
-            };
-            let joined = whole.is_none_or(|before| before == init);
-            whole = Some(if joined { init } else { Init::Dirty });
-        }
-        whole
-    }
-
-    /// Takes the part of a run that lies in a region. The run is paid for; credit that the region has for
-    /// these frames goes back.
-    fn take_part(&self, table: &FrameTable<'_, C>, lists: &mut Lists<C>, part: PfnRange) -> Option<Init> {
-        let init = lists.buddy.alloc_run(table, part)?;
-        let (credit, free) = (lists.credit.get(), lists.buddy.free_frames());
-        if credit > free {
-            lists.credit.set(free);
-            self.budget.add_back(credit - free);
-        }
-        Some(init)
-    }
-
-    /// Frees the part of a run that was taken, and gives back what all of it would have cost.
-    fn undo_run(&self, table: &FrameTable<'_, C>, taken: PfnRange, frames: u64, init: Option<Init>) {
-        for (at, part) in self.regions.parts(taken) {
-            let init = init.unwrap_or(Init::Dirty);
-            self.edit(table, at, |lists| lists.buddy.free_range(table, part.start, part.end, init));
-        }
-        if !mutant!("zone.run-not-paid-back") {
-            self.budget.add(frames);
-        }
     }
 
     /// Whether a block of `order` or more was free, or about to be initialised, a moment ago. Takes no lock.
@@ -233,7 +185,7 @@ impl<C: Cpu> Zone<'_, C> {
         if search == ZoneSearch::Every && !mutant!("zone.last-search-trusts-hints") {
             return self.ask_every(table, from);
         }
-        if !self.regions.is_one() && !self.budget.may_allow(wanted.least, wanted.priority) {
+        if !self.regions.is_one() && !self.budget.may_allow(wanted.order.frames(), wanted.priority) {
             return Err(Refusal::Credit);
         }
         let done = self.ask_hinted(table, wanted, &mut from);
@@ -242,7 +194,7 @@ impl<C: Cpu> Zone<'_, C> {
         let may_help = match done {
             Ok(_) => false,
             Err(Refusal::Block) => {
-                wanted.least == 1 && !self.regions.is_one() && self.deferred.load(Relaxed) == 0
+                wanted.order == Order::BASE && !self.regions.is_one() && self.deferred.load(Relaxed) == 0
             }
             Err(Refusal::Credit) => true,
         };
@@ -280,41 +232,87 @@ impl<C: Cpu> Zone<'_, C> {
         if self.regions.is_one() {
             return self.edit(table, 0, from);
         }
+        self.ask_regions(table, wanted, &mut from)
+    }
+
+    /// As [`ask_hinted`](Self::ask_hinted), of several regions. Not inlined, so that one region costs less.
+    #[inline(never)]
+    fn ask_regions<R>(
+        &self,
+        table: &FrameTable<'_, C>,
+        wanted: Wanted,
+        from: &mut impl FnMut(&mut Lists<C>) -> Result<R, Refusal>,
+    ) -> Result<R, Refusal> {
         let preempt_off = PreemptGuard::<C>::new();
         let own: &OwnRegions<C> = &self.regions.own().this_cpu(&preempt_off);
-        let kept = own.get(wanted.purpose);
-        if let Some(at) = kept
-            && let Ok(found) = self.edit(table, at, |lists| self.unless_spared(own, wanted, lists, &mut from))
+        if let Some(found) = self.ask_fragments(table, wanted, own, from) {
+            return Ok(found);
+        }
+        if let Some(at) = own.get(wanted.purpose())
+            && let Ok(found) = self.edit(table, at, &mut *from)
         {
             return Ok(found);
         }
         let mut tried = None;
         for _ in 0..TRIES {
-            let chosen = self.regions.choose(wanted.purpose, own).filter(|at| tried != Some(*at));
+            let chosen = self.regions.choose(wanted.order, own).filter(|at| tried != Some(*at));
             let Some(at) = chosen else { break };
             tried = Some(at);
-            if let Ok(found) = self.take_over(table, (own, wanted.purpose), at, &mut from) {
+            if let Ok(found) = self.take_from(table, wanted, own, at, &mut *from) {
                 return Ok(found);
             }
         }
-        let others = self.regions.that_may_have(wanted.purpose, own.home);
-        first_or_worst(others.map(|at| self.edit(table, at, &mut from)))
+        let others = self.regions.that_may_have(wanted.purpose(), own.home);
+        first_or_worst(others.map(|at| self.edit(table, at, &mut *from)))
     }
 
-    /// Takes from this CPU's region, unless that would split a block of 2 MiB while another region offers
-    /// fragments.
-    fn unless_spared<R>(
+    /// Takes, of less than 2 MiB, what splits no such block: from this CPU's region, or else from the fullest
+    /// that has fragments. For frames that is this CPU's from then on. A block is one of many sizes, and its
+    /// CPU goes on where it was.
+    fn ask_fragments<R>(
         &self,
-        own: &OwnRegions<C>,
+        table: &FrameTable<'_, C>,
         wanted: Wanted,
-        lists: &mut Lists<C>,
+        own: &OwnRegions<C>,
+        from: &mut impl FnMut(&mut Lists<C>) -> Result<R, Refusal>,
+    ) -> Option<R> {
+        if wanted.purpose() == Purpose::Blocks || mutant!("zone.fragments-not-first") {
+            return None;
+        }
+        let mut from = |lists: &mut Lists<C>| match lists.buddy.has_fragments(wanted.order, wanted.fragments)
+        {
+            true => from(lists),
+            false => Err(Refusal::Block),
+        };
+        if let Some(at) = own.get(wanted.purpose())
+            && let Ok(found) = self.edit(table, at, &mut from)
+        {
+            return Some(found);
+        }
+        // A second one, as the first may have no credit for what it has.
+        let mut tried = None;
+        (0..2).find_map(|_| {
+            let at = self.regions.with_fragments(wanted.order, own, tried)?;
+            tried = Some(at);
+            self.take_from(table, wanted, own, at, &mut from).ok()
+        })
+    }
+
+    /// Takes from a region that no CPU has reserved. It is this CPU's from then on; but not for one block of
+    /// less than 2 MiB, of which there are many sizes: the CPU goes on where it was.
+    fn take_from<R>(
+        &self,
+        table: &FrameTable<'_, C>,
+        wanted: Wanted,
+        own: &OwnRegions<C>,
+        at: usize,
         from: &mut impl FnMut(&mut Lists<C>) -> Result<R, Refusal>,
     ) -> Result<R, Refusal> {
-        let splits = wanted.purpose == Purpose::Frames && lists.buddy.fragments() < wanted.least;
-        if splits && self.regions.offers_fragments(own) && !mutant!("zone.fragments-not-first") {
-            return Err(Refusal::Block);
+        let is_one_block = wanted.purpose() == Purpose::Frames && wanted.order > Order::BASE;
+        if is_one_block && own.get(wanted.purpose()).is_some() {
+            return self.edit(table, at, from);
         }
-        from(lists)
+        self.take_over(table, (own, wanted.purpose()), at, from)
     }
 
     /// Takes from a region that no CPU has reserved, which is this CPU's from then on.

@@ -4,6 +4,8 @@
 
 use crate::measure::bench::ns_per;
 use buddy_system_allocator::FrameAllocator;
+use interleaf::units::Order;
+use std::cell::{Cell, RefCell};
 use std::hint::black_box;
 
 /// One frame taken and given back, all memory being free: every pair splits the largest block and merges it.
@@ -50,4 +52,52 @@ fn take(allocator: &mut FrameAllocator) -> usize {
 fn pair(allocator: &mut FrameAllocator) {
     let frame = black_box(take(allocator));
     allocator.dealloc(frame, 1);
+}
+
+/// The allocator, and which blocks of 2 MiB are free.
+pub struct CountedBuddy {
+    allocator: RefCell<FrameAllocator>,
+    /// Frames in use of each 2 MiB.
+    used: Vec<Cell<usize>>,
+}
+
+/// Frames of 2 MiB.
+const BLOCK: usize = 512;
+
+impl CountedBuddy {
+    /// All of `frames` frames free.
+    pub fn new(frames: usize) -> Self {
+        Self { allocator: RefCell::new(with_frames(frames)), used: vec![Cell::new(0); frames / BLOCK] }
+    }
+
+    /// Takes a block.
+    pub fn alloc(&self, order: Order) -> Option<usize> {
+        let first = self.allocator.borrow_mut().alloc(order.frames() as usize)?;
+        self.count(first, order, |used, frames| used + frames);
+        Some(first)
+    }
+
+    /// Frees a block.
+    pub fn free(&self, first: usize, order: Order) {
+        self.count(first, order, |used, frames| used - frames);
+        self.allocator.borrow_mut().dealloc(first, order.frames() as usize);
+    }
+
+    /// Free blocks of 2 MiB.
+    pub fn free_blocks(&self) -> u64 {
+        self.used.iter().filter(|used| used.get() == 0).count() as u64
+    }
+
+    /// Free frames.
+    pub fn free_frames(&self) -> usize {
+        self.used.iter().map(|used| BLOCK - used.get()).sum()
+    }
+
+    fn count(&self, first: usize, order: Order, add: impl Fn(usize, usize) -> usize) {
+        let end = first + order.frames() as usize;
+        for block in first / BLOCK..end.div_ceil(BLOCK) {
+            let frames = end.min((block + 1) * BLOCK) - first.max(block * BLOCK);
+            self.used[block].set(add(self.used[block].get(), frames));
+        }
+    }
 }
