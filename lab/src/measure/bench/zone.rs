@@ -196,8 +196,8 @@ fn huge_faults(vm: &Vm<'_, TimedMachine>, areas: u64) -> Result<u64, Failure> {
     Ok((0..areas).take_while(|area| fault(*area)).count() as u64)
 }
 
-/// As in LLFree's benchmark, but a CPU takes 600 frames at a time and then frees as many, which its cache has a
-/// good part of: nearly half of the frames come back where they were.
+/// As in LLFree's benchmark, but a CPU takes 600 frames at a time and then frees as many, of which its cache
+/// has a good part: nearly half of the frames come back where they were.
 fn blocks_back_bursts(options: &Options) -> Result<Figure, Failure> {
     let frames: u64 = options.size(1 << 18, 1 << 16);
     let machine = counted_machine(frames, CPUS)?;

@@ -80,7 +80,7 @@ fn a_block_takes_a_fragment_of_other_parts_before_2_mib_are_split() {
     assert_whole(&memory);
 }
 
-/// LLFree's benchmark `frag`: most of memory is taken, and a random half of it freed, which leaves no block of
+/// LLFree's benchmark `frag`: most of memory is taken, a random half of it freed, which leaves no block of
 /// 2 MiB where memory was. Then all CPUs free a tenth of what they have at random, and take as much.
 #[test]
 fn frames_that_are_replaced_at_random_leave_regions_that_are_nearly_empty() {

@@ -55,7 +55,7 @@ impl<C: Cpu> Buddy<C> {
         self.free.get() - in_blocks(Order::HUGE) - in_blocks(Order::MAX)
     }
 
-    /// Whether a block of `order`, or `frames` single frames, can be had without a block of 2 MiB being split.
+    /// Whether a block of `order`, or `frames` single frames, can be had without splitting one of 2 MiB.
     pub fn has_fragments(&self, order: Order, frames: u64) -> bool {
         match order {
             Order::BASE => self.fragments() >= frames,
