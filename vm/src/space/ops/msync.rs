@@ -26,9 +26,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Called as [`ObjectHandle::write_back`].
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unaligned start or a range that wraps; [`Error::NoMemory`] for holes, after
-    /// the rest was written, and at once for a range that ends beyond the space; [`Error::Io`] where a page
-    /// could not be written; [`Error::Again`] where the pager does not answer.
+    /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] for a range that wraps, and for holes,
+    /// after the rest was written; [`Error::Busy`] for locked memory and [`SyncMode::Invalidate`];
+    /// [`Error::Io`] where a page could not be written; [`Error::Again`] where the pager does not answer.
     pub fn sync<S>(
         &self,
         addr: VirtAddr,

@@ -94,6 +94,10 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         let (vm, number, page) = (self.vm, self.id().number(), at / PAGE);
         let end = at + part.len() as u64;
         let before = vm.extend_object(number, end);
+        if before < at {
+            // A program may have stored beyond the end, in the last page.
+            vm.zero_object_part(self.id(), before..before.next_multiple_of(PAGE).min(at));
+        }
         let result = vm.object_page_to_store(number, page);
         match &result {
             Ok(frame) => {

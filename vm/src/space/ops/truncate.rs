@@ -147,7 +147,7 @@ impl<'v, M: Machine> Vm<'v, M> {
     }
 
     /// Stores zeros in bytes of one page of an object, if that has the page.
-    fn zero_object_part(&self, object: ObjectId, bytes: Range<u64>) {
+    pub(super) fn zero_object_part(&self, object: ObjectId, bytes: Range<u64>) {
         if bytes.is_empty() {
             return;
         }

@@ -42,6 +42,10 @@ fn writing_makes_an_object_longer_with_zeros_between() {
         let mut read = [0xee; 20];
         assert_eq!(object.read_at(2 * PAGE, &mut read), Ok(13));
         assert_eq!((read[9], read[10], read[12], read[13]), (0, 5, 5, 0xee));
+        // What a program has stored beyond the end is not shown by a longer object.
+        assert_eq!(space.copy_to(VirtAddr(at(SHARED + 2).0 + 100), &[9]), Ok(1));
+        assert_eq!(object.write_at(2 * PAGE + 200, &[6]), Ok(1));
+        assert_eq!((object.read_at(2 * PAGE + 100, &mut read[..1]), read[0]), (Ok(1), 0));
         assert_eq!(object.write_at(0, &[]), Ok(0));
         for offset in [1 << 57, u64::MAX] {
             assert_eq!(object.write_at(offset, &[1]), Err(ObjectError::TooLong));
