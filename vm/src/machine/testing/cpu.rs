@@ -11,6 +11,8 @@ use core::sync::atomic::Ordering::SeqCst;
 #[cfg(not(loom))]
 use std::boxed::Box;
 use std::sync::Arc;
+#[cfg(not(loom))]
+use std::time::Instant;
 
 #[cfg(loom)]
 use loom::thread::yield_now;
@@ -159,12 +161,14 @@ unsafe impl Cpu for TestCpu {
         handle_interrupt();
         yield_now();
     }
-    /// A turn of the host's scheduler takes as long as 64 rounds nearly, and beside other work a million
-    /// times as long: a wait that is given up must not take minutes then.
+    /// A turn of the host's scheduler is a round, and as many more as it takes 10 us: beside other work it
+    /// takes milliseconds, and a wait that is given up must not take minutes then.
     #[cfg(not(loom))]
     fn spin(limit: u32) -> u32 {
+        let began = Instant::now();
         Self::relax();
-        limit.min(64)
+        let more = began.elapsed().as_micros() / 10;
+        limit.min(u32::try_from(more + 1).unwrap_or(limit))
     }
     #[cfg(not(loom))]
     fn sleep(_word: &AtomicU32, _expected: u32) {

@@ -20,7 +20,7 @@ use crate::sync::{CpuGuard, wait_until};
 
 /// Rounds of [`Cpu::spin`] without any step of the epoch after which a reader counts as stuck: some tenths of
 /// a second, where a read section is a few hundred instructions. A round of a test takes longer.
-const PATIENCE: u32 = if cfg!(test) { 1 << 16 } else { 1 << 20 };
+const PATIENCE: u32 = if cfg!(test) { 1 << 18 } else { 1 << 20 };
 
 /// The memory whose objects all garbage of the RCU is, which are valid as long as this exists. Only
 /// [`Rcu::bound`] makes it.

@@ -116,8 +116,10 @@ fn all_is_freed_though_its_owners_are_at_work() {
                 }
             })
         });
-        takers.into_iter().for_each(|taker| taker.join().unwrap());
+        let ended = takers.map(|taker| taker.join());
+        // The owners go on until then, also where a taker has panicked.
         stop.store(true, Relaxed);
+        ended.into_iter().for_each(|ended| ended.unwrap());
     });
     assert!(rcu.free_all(&machine, &bin));
     assert_eq!((bin.count.load(Relaxed), rcu.garbage()), (retired.load(Relaxed), 0));
