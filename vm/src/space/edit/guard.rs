@@ -129,13 +129,13 @@ impl<M: Machine> Mappings<'_, M> {
     /// Locks a range to write. Sleeps while other guards hold it.
     #[inline]
     pub fn write(&self, range: VpnRange) -> RangeGuard<'_, M> {
-        RangeGuard { lock: self.lock.write(), token: RangeToken::new(self.id, [range, range]) }
+        RangeGuard { lock: self.lock.ranges.write(), token: RangeToken::new(self.id, [range, range]) }
     }
 
     /// Locks two ranges to write, as one step. Sleeps while other guards hold a part of them.
     pub fn write_two(&self, one: VpnRange, other: VpnRange) -> RangeGuard<'_, M> {
         let ranges = if one.start <= other.start { [one, other] } else { [other, one] };
-        RangeGuard { lock: self.lock.write(), token: RangeToken::new(self.id, ranges) }
+        RangeGuard { lock: self.lock.ranges.write(), token: RangeToken::new(self.id, ranges) }
     }
 
     /// Locks the whole space to write.
@@ -146,7 +146,7 @@ impl<M: Machine> Mappings<'_, M> {
     /// Locks a range to read. Sleeps while a writer holds a part of it or waits for it.
     #[inline(always)]
     pub fn read(&self, range: VpnRange) -> RangeReadGuard<'_, M> {
-        RangeReadGuard { _lock: self.lock.read(), token: RangeToken::new(self.id, [range, range]) }
+        RangeReadGuard { _lock: self.lock.ranges.read(), token: RangeToken::new(self.id, [range, range]) }
     }
 
     /// Locks the whole space to read.
@@ -170,7 +170,7 @@ impl<M: Machine> Mappings<'_, M> {
         let _lock = if edited.len() >= LONG_EDIT || lock.is_reader_waiting() {
             let _lock = if mutant!("published.writer-let-in") {
                 drop(lock);
-                self.lock.read()
+                self.lock.ranges.read()
             } else {
                 lock.downgrade()
             };

@@ -4,7 +4,7 @@
 
 use super::entries::Entries;
 use crate::frame::{FramePlacement, IndexAllocator};
-use crate::machine::Machine;
+use crate::machine::{Cpu, Machine};
 use crate::space::{Error, Layout, SpaceId, Vm};
 use crate::sync::atomic::{AtomicU64, Ordering::*};
 use crate::sync::{CacheAligned, RwLock, lockdep};
@@ -23,15 +23,22 @@ pub(in crate::space) struct Mappings<'v, M: Machine> {
     pub vmas: VmaTree<'v, M::Cpu>,
     /// The memory of its records and nodes.
     pub(super) records: IndexAllocator<'v, 'v, Vma<M::Cpu>, M>,
-    /// Taken by way of guards only. See `docs/design/locking.md`.
-    pub lock: CacheAligned<RwLock<M::Cpu, { lockdep::SPACE.0 }>>,
+    /// On one line.
+    pub lock: CacheAligned<SpaceLock<M::Cpu>>,
     /// A [`ThpDisable`]. Relaxed: advice to faults.
     thp_disable: AtomicU64<M::Cpu>,
-    /// The views whose pages are gone once the writer has flushed: a [`LeavingViews`]. Relaxed: the holder of
-    /// a [`RangeGuard`](super::RangeGuard), or of what it has become, owns it.
-    pub(super) leaving: AtomicU64<M::Cpu>,
     /// Where the heap ends; changed under a [`RangeGuard`](super::RangeGuard) of the page there.
     pub heap_end: CacheAligned<AtomicU64<M::Cpu>>,
+}
+
+/// The lock of a space's ranges, and what its holder owns.
+pub(in crate::space) struct SpaceLock<C: Cpu> {
+    /// Taken by way of guards only. See `docs/design/locking.md`.
+    pub ranges: RwLock<C, { lockdep::SPACE.0 }>,
+    /// The views whose pages are gone once the writer has flushed: a
+    /// [`LeavingViews`](crate::object::LeavingViews). Relaxed: the holder of a
+    /// [`RangeGuard`](super::RangeGuard), or of what it has become, owns it.
+    pub(super) leaving: AtomicU64<C>,
 }
 
 impl<'v, M: Machine> Mappings<'v, M> {
@@ -45,9 +52,8 @@ impl<'v, M: Machine> Mappings<'v, M> {
             max_commit_pages: layout.max_commit_pages.unwrap_or_else(|| vm.memory.stats().managed),
             vmas: VmaTree::new(&records),
             records,
-            lock: CacheAligned(RwLock::new()),
+            lock: CacheAligned(SpaceLock { ranges: RwLock::new(), leaving: AtomicU64::new(0) }),
             thp_disable: AtomicU64::new(0),
-            leaving: AtomicU64::new(0),
             heap_end: CacheAligned(AtomicU64::new(layout.heap_start.0)),
         }
     }

@@ -54,17 +54,17 @@ impl<M: Machine> Mappings<'_, M> {
         if mutant!("object.left-before-flush") {
             return self.vm.count_unmapped(object, place, pages.len());
         }
-        let before = LeavingViews(self.leaving.load(Relaxed));
+        let before = LeavingViews(self.lock.leaving.load(Relaxed));
         let after = self.vm.note_leaving(object, (place, pages.len()), before);
-        self.leaving.store(after.0, Relaxed);
+        self.lock.leaving.store(after.0, Relaxed);
     }
 
     /// Objects lose the pages that were noted. The caller, a writer, has flushed. May wait for readers.
     #[inline(always)]
     pub(super) fn unmap_leaving(&self) {
-        let leaving = self.leaving.load(Relaxed);
+        let leaving = self.lock.leaving.load(Relaxed);
         if leaving != 0 {
-            self.leaving.store(0, Relaxed);
+            self.lock.leaving.store(0, Relaxed);
             self.vm.unmap_leaving(LeavingViews(leaving));
         }
     }
