@@ -137,10 +137,10 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
         (number, value): (NonZeroU64, T),
     ) -> NonNull<T> {
         let (head, next) = (RcuHead::new(), AtomicPtr::null());
-        next.store(bucket.first.load(Relaxed), Relaxed);
         // SAFETY: the slab pool has given the memory to the caller, it has no other owner and fits an entry.
         let entry = unsafe { &mut *place.as_ptr() }.write(RegistryEntry { head, next, number, value });
         let at = NonNull::from(&entry.value);
+        entry.next.store(bucket.first.load(Relaxed), Relaxed);
         // Release: the entry, for readers that find it.
         bucket.first.store(entry, Release);
         at

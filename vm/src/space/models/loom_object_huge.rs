@@ -22,9 +22,11 @@ fn request(start: Vpn, pages: u64) -> MapRequest<'static> {
     MapRequest { place, sharing, ..MapRequest::anonymous(pages * PAGE) }
 }
 
-/// Shared memory in which nothing was touched.
+/// Shared memory in which nothing was touched. The word of its size is there before there are threads.
 fn mapped(space: &TestSpace) {
     space.map(&request(START, TABLE)).unwrap();
+    let (object, _) = space.object_at(START.addr()).unwrap();
+    assert_eq!(object.len_bytes(), TABLE * PAGE);
 }
 
 /// The same, two pages of which are mapped once more.
