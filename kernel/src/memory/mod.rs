@@ -72,6 +72,8 @@ pub fn init(loader: &Loader, start: RecordInit, (huge, zero): (HugePolicy, ZeroP
         workers: Some(workers),
         huge_pages: huge,
         zero_page: zero,
+        // As Linux's default.
+        fault_around_bytes: 64 << 10,
         ..VmOptions::default()
     };
     let vm = Vm::start(memory, options).unwrap_or_else(|why| refuse(MapError::Boot(why)));

@@ -38,7 +38,13 @@ impl<F: Format> Library<F> {
     pub(super) fn system(&self) -> Vm<'_, SoftMachine<Host, F>> {
         let memory = boot_map(&self.machine).claim(&self.machine).expect("no other system has it");
         let huge = self.setting.huge;
-        let options = VmOptions { huge_pages: huge.policy, mthp: huge.sizes, ..VmOptions::default() };
+        let options = VmOptions {
+            huge_pages: huge.policy,
+            mthp: huge.sizes,
+            // As Linux's default: a sequence also runs on the host.
+            fault_around_bytes: 64 << 10,
+            ..VmOptions::default()
+        };
         Vm::start(memory, options).expect("the machine has memory")
     }
 

@@ -44,20 +44,25 @@ impl<'m, M: Machine> Objects<'m, M> {
     }
 
     /// Counts pages of an object that is not dead, which a mapping at this place is about to cover: the
-    /// space is locked to write. `false` where there is no memory.
+    /// space is locked to write. Where entries are to be copied there, as by a fork, `source` is the view
+    /// that has them. `false` where there is no memory.
     pub(crate) fn map(
         &self,
         memory: &Memory<'m, M>,
         rcu: &Rcu<M::Cpu>,
         number: NonZeroU64,
         (place, pages): (ViewPlace, Range<u64>),
+        source: Option<ViewPlace>,
     ) -> bool {
         let count = |made: Option<NonZeroU64>| {
             let reading = rcu.read();
             let Some(object) = self.get(number, &reading) else { return false };
             let mut counts = object.counts.lock();
             match (made, self.views.find(number, place, &reading)) {
-                (Some(made), _) => self.views.link(&mut counts.views, made, &reading),
+                (Some(made), _) => {
+                    let source = source.and_then(|source| self.views.find(number, source, &reading));
+                    self.views.link(&mut counts.views, made, source.map(|(number, _)| number), &reading);
+                }
                 (None, Some((_, found))) => found.add(&pages),
                 (None, None) => return false,
             }

@@ -15,10 +15,11 @@
 //! A view counts the pages that its mappings cover, and goes with the last one: after their entries are
 //! cleared and flushed, so what is mapped is always found. Its hull is where these pages were, at most.
 //!
-//! Views are found by their number, which is a hash of what they are; and those of an object, in the order in
-//! which they were made, by a list that the object's lock guards. A walk over the list counts as a page of
-//! the view that it is at: so that stays, and the walk goes on from there. A view that is made meanwhile is
-//! the last, and will be met.
+//! Views are found by their number, which is a hash of what they are; and those of an object by a list that
+//! the object's lock guards. A walk over the list counts as a page of the view that it is at: so that stays,
+//! and the walk goes on from there. A new view is the first of the list, and one that a fork makes comes just
+//! behind that of the parent, whose entries it copies. So a walk meets what was there when it began, and the
+//! copies of what it has not come to; and a program that makes views as fast cannot keep it going.
 
 use crate::frame::{Memory, Registry, Removed};
 use crate::machine::{Cpu, Machine};
@@ -73,11 +74,10 @@ pub(crate) struct View<C: Cpu> {
     next_leaving: AtomicU64<C>,
 }
 
-/// The first and the last view of an object, by number; 0: none.
+/// The first view of an object, by number; 0: none.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ViewList {
     first: u64,
-    last: u64,
 }
 
 /// All views of a system.
@@ -192,17 +192,29 @@ impl<'m, M: Machine> Views<'m, M> {
             .find(|&number| self.registry.insert_new(memory, number, View::new(object, place, pages)))
     }
 
-    /// Appends a view to the list of its object, which is locked.
-    pub fn link(&self, list: &mut ViewList, number: NonZeroU64, reading: &ReadGuard<'_, M::Cpu>) {
-        let number = number.get();
-        if let Some(view) = self.get(number, reading) {
-            view.prev.store(list.last, Relaxed);
+    /// Puts a view into the list of its object, which is locked: behind another of the list, or as the first.
+    pub fn link(
+        &self,
+        list: &mut ViewList,
+        number: NonZeroU64,
+        behind: Option<NonZeroU64>,
+        reading: &ReadGuard<'_, M::Cpu>,
+    ) {
+        let Some(view) = self.get(number.get(), reading) else { return };
+        let behind = behind.filter(|_| !mutant!("views.child-first"));
+        let before = behind.and_then(|behind| Some((behind, self.get(behind.get(), reading)?)));
+        let next = before.map_or(list.first, |(_, before)| before.next.load(Relaxed));
+        view.next.store(next, Relaxed);
+        match before {
+            Some((behind, before)) => {
+                view.prev.store(behind.get(), Relaxed);
+                before.next.store(number.get(), Relaxed);
+            }
+            None => list.first = number.get(),
         }
-        match self.get(list.last, reading) {
-            Some(last) => last.next.store(number, Relaxed),
-            None => list.first = number,
+        if let Some(next) = self.get(next, reading) {
+            next.prev.store(number.get(), Relaxed);
         }
-        list.last = number;
     }
 
     /// Takes a view out of the list of its object, which is locked, and out of all views.
@@ -218,9 +230,8 @@ impl<'m, M: Machine> Views<'m, M> {
             Some(before) => before.next.store(next, Relaxed),
             None => list.first = next,
         }
-        match self.get(next, reading) {
-            Some(after) => after.prev.store(prev, Relaxed),
-            None => list.last = prev,
+        if let Some(after) = self.get(next, reading) {
+            after.prev.store(prev, Relaxed);
         }
         self.registry.take_out(number)
     }

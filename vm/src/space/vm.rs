@@ -309,10 +309,15 @@ impl<'m, M: Machine> Vm<'m, M> {
         self.objects.release(&self.memory, &self.rcu, object.number());
     }
 
-    /// Counts pages of an object that is not dead, which a mapping is about to cover. `None` where there is
-    /// no memory.
-    pub(super) fn count_mapped(&self, object: ObjectId, at: ViewPlace, pages: Range<u64>) -> Option<()> {
-        self.objects.map(&self.memory, &self.rcu, object.number(), (at, pages)).then_some(())
+    /// Counts pages of an object that is not dead, which a mapping is about to cover; its entries are copies
+    /// of those of `source`. `None` where there is no memory.
+    pub(super) fn count_mapped(
+        &self,
+        object: ObjectId,
+        at: (ViewPlace, Range<u64>),
+        source: Option<ViewPlace>,
+    ) -> Option<()> {
+        self.objects.map(&self.memory, &self.rcu, object.number(), at, source).then_some(())
     }
 
     /// Counts pages that a mapping covered as gone. May wait for readers.

@@ -68,13 +68,18 @@ impl<'v, M: Machine> Mappings<'v, M> {
         ThpDisable::from_bits(self.thp_disable.load(Relaxed))
     }
 
-    /// Adds a mapping that a fork gives to a space which only the caller knows.
+    /// Adds a mapping that a fork of `parent` gives to a space which only the caller knows.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: nothing has changed.
-    pub fn adopt(&self, entries: &Entries<'v, M>, attributes: VmaAttributes) -> Result<(), Error> {
+    pub fn adopt(
+        &self,
+        entries: &Entries<'v, M>,
+        attributes: VmaAttributes,
+        parent: SpaceId,
+    ) -> Result<(), Error> {
         entries.note_leaves_of(&attributes);
-        self.enter_object(&attributes)?;
+        self.enter_object_from(Some(parent), &attributes)?;
         let record = [Vma::new(attributes, VmaState::Live)];
         match self.vmas.prepare(attributes.range, record, &self.records) {
             Ok(prepared) => {

@@ -22,11 +22,22 @@ impl<M: Machine> Mappings<'_, M> {
     /// # Errors
     /// [`Error::NoMemory`]: nothing is counted.
     pub fn enter_object(&self, attributes: &VmaAttributes) -> Result<(), Error> {
+        self.enter_object_from(None, attributes)
+    }
+
+    /// As [`enter_object`](Self::enter_object), of a mapping whose entries will be copies of those that the
+    /// space `from` has.
+    pub(super) fn enter_object_from(
+        &self,
+        from: Option<SpaceId>,
+        attributes: &VmaAttributes,
+    ) -> Result<(), Error> {
         let Some(object) = attributes.backing.object() else { return Ok(()) };
         let pages = attributes.offset..attributes.offset + attributes.range.len();
-        let place = attributes.view_place(self.id);
-        let is_counted = self.vm.retry_after_trim(|| self.vm.count_mapped(object, place, pages.clone()));
-        is_counted.ok_or(Error::NoMemory)
+        let at = (attributes.view_place(self.id), pages);
+        let source = from.map(|from| attributes.view_place(from));
+        let count = || self.vm.count_mapped(object, at.clone(), source);
+        self.vm.retry_after_trim(count).ok_or(Error::NoMemory)
     }
 
     /// Takes back what [`enter_object`](Self::enter_object) has counted, where the mapping was not published.

@@ -89,12 +89,8 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         }
         let confirmed = context.lock_and_confirm(&entry, order, (source, ask), fault.access, prepared);
         let mut confirmed = confirmed.inspect_err(|_| prepared.forget_found())?;
-        if let (Some(object), Edit::Base(Decision::MapSource(rights))) = (source.around(), &edit)
-            && space.vm.fault_around > 1
-            && fault.access != Access::Write
-            && goal == Goal::Access
-        {
-            context.map_around(&mut confirmed, object, *rights);
+        if let (Edit::Base(Decision::MapSource(rights)), Goal::Access) = (&edit, goal) {
+            context.map_around(source, *rights, &mut confirmed);
         }
         // A flush may be waited for from here on.
         drop(held);
@@ -126,20 +122,12 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         let zeros = leaf.filter(|_| class.is_some_and(LeafClass::is_zeros));
         let zero = zeros.map_or_else(|| self.space.vm.memory.zero_frame(), |leaf| leaf.pfn);
         let decision = decide(entry.entry(), self.inputs(source, access, zero), goal);
-        let mut ask = Questions::of(decision, source);
+        let ask = Questions::of(decision, source);
         let done = |edit| Ok(Some((size, edit, ask)));
         let is_pinned = goal == Goal::Pin && level != Level::Pte;
         if is_pinned && class.is_some_and(|class| class.at_pin() == AtPin::Split) {
             prepared.allocate_table()?;
             return done(Edit::Split);
-        }
-        if access == Access::Write
-            && let Some(object) = source.tracked_by(self.vma)
-            && let Decision::Allow(_) = decision
-        {
-            self.may_store(object, prepared)?;
-            ask.of_object = true;
-            return Ok(Some((size, Edit::Base(decision), ask)));
         }
         match decision {
             Decision::Nothing => done(Edit::Base(decision)),
@@ -161,7 +149,10 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 done(Edit::Base(decision))
             }
             Decision::ReplaceZeroPage => done(self.plan_replacement(source, level, prepared)?),
-            Decision::Allow(rights) => done(Edit::Allow(rights)),
+            Decision::Allow(rights) => {
+                let ask = self.ask_to_allow(source, access, ask, prepared)?;
+                Ok(Some((size, Edit::Allow(rights), ask)))
+            }
             Decision::AllowWrite(_) if level == Level::Pte => {
                 prepared.for_copy(self.vma, self.page, entry.entry())?;
                 done(Edit::Base(decision))

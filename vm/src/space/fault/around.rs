@@ -4,29 +4,32 @@
 use super::attempt::FaultContext;
 use super::confirm::Confirmed;
 use super::proof::Proof;
+use super::source::Source;
 use crate::frame::MappedFrame;
 use crate::machine::{Entry, Machine};
 use crate::object::{FoundPage, Object};
 use crate::space::counters::Counter;
 use crate::table::LeafBits;
-use crate::units::{Order, Rights, Vpn, VpnRange};
+use crate::units::{Access, Order, Rights, Vpn, VpnRange};
 
 impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
-    /// Maps base pages of the object whose entries are absent, in the window of the page and in its mapping,
-    /// with these rights. All questions about the page were answered with yes.
-    #[cold]
+    /// After a load: maps base pages of its object whose entries are absent, in the window of the page and in
+    /// its mapping, with these rights. All questions about the page were answered with yes.
     #[inline(never)]
     pub(super) fn map_around(
         &self,
-        confirmed: &mut Confirmed<'s, 'v, M>,
-        object: &'a Object<M::Cpu>,
+        source: Source<'a, M>,
         rights: Rights,
+        confirmed: &mut Confirmed<'s, 'v, M>,
     ) {
+        let size = self.space.vm.fault_around;
+        let Some(object) = source.around().filter(|_| size > 1 && confirmed.access != Access::Write) else {
+            return;
+        };
         // Where another mapping took its place that says the same of the page, it may not of others.
         if !self.vma.is_live() && !mutant!("around.mapping-not-asked") {
             return;
         }
-        let size = self.space.vm.fault_around;
         let start = Vpn(self.page.0 & !(size - 1));
         let window = VpnRange::new(start, start.add(size)).intersect(self.vma.range());
         let mut mapped = 0;

@@ -3,12 +3,36 @@
 
 use super::Fallback;
 use super::attempt::FaultContext;
+use super::confirm::Questions;
 use super::prepared::{Prepared, Want};
 use super::proof::Proof;
+use super::source::Source;
 use crate::machine::Machine;
 use crate::object::Object;
+use crate::units::Access;
 
 impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
+    /// The questions of an edit that gives a leaf its rights back: where that lets a store through which the
+    /// source follows, also whether the page is dirty, which it is now.
+    ///
+    /// # Errors
+    /// As of [`may_store`](Self::may_store).
+    pub(super) fn ask_to_allow(
+        &self,
+        source: Source<'_, M>,
+        access: Access,
+        ask: Questions,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<Questions, Fallback> {
+        match source.tracked_by(self.vma) {
+            Some(object) if access == Access::Write => {
+                self.may_store(object, prepared)?;
+                Ok(Questions { of_object: true, ..ask })
+            }
+            _ => Ok(ask),
+        }
+    }
+
     /// Makes sure that the page of the fault may be stored to, where its object follows that: it is dirty.
     ///
     /// # Errors

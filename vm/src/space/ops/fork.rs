@@ -84,7 +84,7 @@ impl<'v, M: Machine> Mappings<'v, M> {
             if inherited.flags.contains(VmaFlags::ACCOUNT) && !mutant!("fork.not-committed") {
                 self.limits(token).commit(inherited.range.len())?;
             }
-            child.mappings.adopt(&child.entries, inherited)?;
+            child.mappings.adopt(&child.entries, inherited, self.id)?;
             // PFN-mapped frames are mapped in the child from the start, as they are here.
             if inherited.pfn_mapping().is_some() {
                 child.entries.install_leaves(&inherited)?;

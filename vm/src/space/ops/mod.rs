@@ -21,6 +21,7 @@
 //! | `fork_leaf` | what the child gets of a leaf above the last level | as `fork` |
 //! | `fork_object` | private mappings of objects, which get no first copy meanwhile | as `fork` |
 //! | `unmap_sharers` | hugetlb pages that children share, unmapped from these | a page, to read |
+//! | `shown` | objects that a range shows, for `msync`, `truncate` | its range, to read, by mapping |
 //! | `truncate` | ftruncate, holes: pages that an object loses | one range of one space at a time, to read |
 //! | `msync` | msync | its range, to read, mapping by mapping |
 //! | `write_back` | fsync: dirty pages of objects | as `truncate` |
@@ -49,6 +50,7 @@ mod place;
 mod populate;
 mod protect;
 mod scan;
+mod shown;
 mod truncate;
 mod unmap;
 mod unmap_sharers;

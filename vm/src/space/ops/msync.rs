@@ -1,9 +1,9 @@
 //! msync.
 
 use crate::machine::Machine;
-use crate::space::{AddressSpace, Error, ObjectError, ObjectHandle, SpaceId};
+use crate::space::{AddressSpace, Error, ObjectError, SpaceId};
 use crate::units::{VirtAddr, VpnRange};
-use crate::vma::VmaFlags;
+use crate::vma::{VmaAttributes, VmaFlags};
 use core::ops::Deref;
 
 /// How [`AddressSpace::sync`] goes about it.
@@ -43,33 +43,16 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             return Err(Error::Invalid);
         }
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::NoMemory)?;
-        let (mut rest, mut has_holes) = (range, false);
-        while !rest.is_empty() {
-            let guard = self.mappings.read(rest);
-            let Some(vma) = self.mappings.first_in(guard.token(), rest) else {
-                has_holes = true;
-                break;
-            };
-            let part = rest.intersect(vma.range);
-            has_holes |= part.start > rest.start;
-            let pages = vma.offset_at(part.start)..vma.offset_at(part.start) + part.len();
-            let is_locked = vma.flags.contains(VmaFlags::LOCKED);
-            let shown = vma.backing.object().filter(|_| !vma.is_private() && mode == SyncMode::Sync);
-            // The object stays while its pages are written, whatever becomes of the mapping.
-            let object = shown.map(|object| ObjectHandle::hold(self.vm, object));
-            drop(guard);
-            if is_locked && mode == SyncMode::Invalidate {
+        let is_meant = |vma: &VmaAttributes| {
+            if vma.flags.contains(VmaFlags::LOCKED) && mode == SyncMode::Invalidate {
                 return Err(Error::Busy);
             }
-            if let Some(object) = object {
-                let written =
-                    self.vm.write_object_back(object.id(), pages, &hold).map_err(ObjectError::of_call)?;
-                if written.failed > 0 {
-                    return Err(Error::Io);
-                }
-            }
-            rest.start = part.end;
-        }
-        if has_holes { Err(Error::NoMemory) } else { Ok(()) }
+            Ok(!vma.is_private() && mode == SyncMode::Sync)
+        };
+        self.each_shown(range, is_meant, |object, pages| {
+            let written =
+                self.vm.write_object_back(object.id(), pages, &hold).map_err(ObjectError::of_call)?;
+            if written.failed > 0 { Err(Error::Io) } else { Ok(()) }
+        })
     }
 }

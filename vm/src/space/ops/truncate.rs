@@ -19,7 +19,7 @@ use crate::object::{TakenPages, ViewPlace, give_back};
 use crate::space::edit::Zap;
 use crate::space::{AddressSpace, Error, ObjectHandle, ObjectReach, SpaceId, Spaces, Vm};
 use crate::units::{Order, PAGE_SIZE, VirtAddr, Vpn, VpnRange};
-use crate::vma::{Backing, ObjectId, VmaFlags, pages_of};
+use crate::vma::{Backing, ObjectId, VmaAttributes, VmaFlags, pages_of};
 use core::convert::Infallible;
 use core::ops::{Deref, Range};
 
@@ -103,11 +103,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         }
         vm.zero_object_part(object, offset_bytes..whole.start * PAGE);
         vm.zero_object_part(object, whole.end * PAGE..end);
-        if whole.is_empty() {
-            return Ok(ObjectReach::default());
-        }
-        vm.take_object_pages(object, whole.clone());
-        Ok(vm.drop_object_pages(object, whole, Dropped::Shown, hold))
+        Ok(vm.punch_pages(object, whole, hold))
     }
 }
 
@@ -116,6 +112,23 @@ impl<'v, M: Machine> Vm<'v, M> {
     fn set_object_len(&self, object: ObjectId, len_bytes: u64) -> u64 {
         let reading = self.rcu.read();
         self.object(object, &reading).map_or(0, |object| object.set_len(len_bytes))
+    }
+
+    /// Makes a hole of whole pages in an object that the caller keeps.
+    fn punch_pages<S>(
+        &self,
+        object: ObjectId,
+        pages: Range<u64>,
+        hold: impl Fn(SpaceId) -> Option<S>,
+    ) -> ObjectReach
+    where
+        S: Deref<Target = AddressSpace<'v, M>>,
+    {
+        if pages.is_empty() {
+            return ObjectReach::default();
+        }
+        self.take_object_pages(object, pages.clone());
+        self.drop_object_pages(object, pages, Dropped::Shown, hold)
     }
 
     /// The pages that an object has: none of one that is gone. What was done before it got its length is
@@ -200,33 +213,23 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     where
         S: Deref<Target = AddressSpace<'v, M>>,
     {
-        let mut rest = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
-        let (mut reach, mut has_holes) = (ObjectReach::default(), false);
-        while !rest.is_empty() {
-            let guard = self.mappings.read(rest);
-            let Some(vma) = self.mappings.first_in(guard.token(), rest) else {
-                has_holes = true;
-                break;
-            };
-            let part = rest.intersect(vma.range);
-            has_holes |= part.start > rest.start;
-            let Backing::Object(object) = vma.backing.get() else { return Err(Error::Invalid) };
-            if vma.flags.contains(VmaFlags::LOCKED) {
-                return Err(Error::Invalid);
+        let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::Invalid)?;
+        let is_meant = |vma: &VmaAttributes| match vma.backing.get() {
+            Backing::Object(_) if vma.flags.contains(VmaFlags::LOCKED) => Err(Error::Invalid),
+            Backing::Object(_) if vma.is_private() || !vma.flags.contains(VmaFlags::MAY_WRITE) => {
+                Err(Error::Access)
             }
-            if vma.is_private() || !vma.flags.contains(VmaFlags::MAY_WRITE) {
-                return Err(Error::Access);
-            }
-            // The object stays, whatever becomes of the mapping.
-            let object = ObjectHandle::hold(self.vm, object);
-            drop(guard);
-            let first = vma.offset_at(part.start);
-            let more = object.punch_hole(first * PAGE, part.len() * PAGE, &hold)?;
+            Backing::Object(_) => Ok(true),
+            Backing::Anonymous | Backing::Hugetlb(_) | Backing::Pfn(_) => Err(Error::Invalid),
+        };
+        let mut reach = ObjectReach::default();
+        self.each_shown(range, is_meant, |object, pages| {
+            let more = self.vm.punch_pages(object.id(), pages, &hold);
             reach.found += more.found;
             reach.missing += more.missing;
-            rest.start = part.end;
-        }
-        if has_holes { Err(Error::NoMemory) } else { Ok(reach) }
+            Ok(())
+        })?;
+        Ok(reach)
     }
 }
 

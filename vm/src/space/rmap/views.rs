@@ -7,8 +7,9 @@ use crate::vma::ObjectId;
 use core::num::NonZeroU64;
 use core::ops::{Deref, Range};
 
-/// The views of an object, in the order in which they were made: those that are there when the walk comes to
-/// them. Dropped with no lock held and outside any read section: the object may end with it.
+/// The views of an object that are there when the walk begins, and still when it comes to them; and those of
+/// children whose parents it had not come to. Dropped with no lock held and outside any read section: the
+/// object may end with it.
 pub(in crate::space) struct ObjectViews<'a, 'v, M: Machine> {
     vm: &'a Vm<'v, M>,
     object: NonZeroU64,

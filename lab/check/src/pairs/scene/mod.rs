@@ -113,6 +113,7 @@ impl Scene {
             huge_pages: policy,
             mthp: sizes,
             shared_huge_pages: self.shared,
+            fault_around_bytes: if seed.is_multiple_of(2) { 64 << 10 } else { 1 },
             ..VmOptions::default()
         };
         let memory = boot_map(&machine).claim(&machine).expect("no other system has it");

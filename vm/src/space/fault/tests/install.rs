@@ -60,32 +60,40 @@ fn a_load_that_gets_rights_back_leaves_the_page_dirty() {
     });
 }
 
-/// Takes the page out of its object when it is asked, which is after the frame was looked up.
-struct TakesOut;
+/// Changes the object just before the mapping is confirmed, at the page of the fault.
+struct Changes(fn(&TestSpace<'_>, &TestObject, u64, &TestReading<'_>));
 
-impl Proof<TestMachine> for TakesOut {
+type TestCpu = <TestMachine as Machine>::Cpu;
+type TestObject = crate::object::Object<TestCpu>;
+type TestReading<'a> = ReadGuard<'a, TestCpu>;
+
+impl Proof<TestMachine> for Changes {
     type Hold<'g> = ();
 
-    fn hold<'g>(
-        &self,
-        _vma: &'g Vma<<TestMachine as Machine>::Cpu>,
-        _reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
-    ) -> Option<()> {
+    fn hold<'g>(&self, _vma: &'g Vma<TestCpu>, _reading: &'g TestReading<'_>) -> Option<()> {
         Some(())
     }
 
     fn confirm<'g>(
         &self,
         space: &'g TestSpace<'_>,
-        vma: &'g Vma<<TestMachine as Machine>::Cpu>,
+        vma: &'g Vma<TestCpu>,
         page: Vpn,
-        reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
-    ) -> Option<&'g Vma<<TestMachine as Machine>::Cpu>> {
+        reading: &'g TestReading<'_>,
+    ) -> Option<&'g Vma<TestCpu>> {
         let object = space.vm.object(vma.backing().object()?, reading)?;
-        drop(object.take_out(space.vm.memory(), vma.frame_offset(page), reading)?);
+        (self.0)(space, object, vma.frame_offset(page), reading);
         Some(vma)
     }
 }
+
+/// The page leaves the object.
+const TAKES_OUT: Changes = Changes(|space, object, page, reading| {
+    drop(object.take_out(space.vm.memory(), page, reading).expect("it has the page"));
+});
+
+/// The object becomes shorter; its page is not taken out yet.
+const SHORTENS: Changes = Changes(|_, object, _, _| object.shorten_unlocked(PAGE));
 
 #[test]
 fn a_frame_that_has_left_its_object_since_it_was_looked_up_is_not_installed() {
@@ -95,7 +103,7 @@ fn a_frame_that_has_left_its_object_since_it_was_looked_up_is_not_installed() {
         // The tables are there, so that the mapping is confirmed once.
         space.fault(Fault { addr: VirtAddr(start.0 + PAGE), access: Access::Write }).unwrap();
         let fault = Fault { addr: start, access: Access::Write };
-        let result = space.faults().attempt(fault, &TakesOut, &mut Prepared::new(space.vm));
+        let result = space.faults().attempt(fault, &TAKES_OUT, &mut Prepared::new(space.vm));
         assert_eq!((result, entry(space, start.vpn())), (Err(Fallback::VmaChanged), Entry::Absent));
         space.fault(fault).unwrap();
         assert!(matches!(entry(space, start.vpn()), Entry::Leaf(_)));
@@ -112,37 +120,11 @@ fn a_frame_that_has_left_its_object_is_neither_shown_nor_copied_by_a_private_map
             let start = space.map(&MapRequest::anonymous(2 * PAGE).backed_by(object.at_page(0))).unwrap();
             space.fault(Fault { addr: VirtAddr(start.0 + PAGE), access: Access::Write }).unwrap();
             let fault = Fault { addr: start, access };
-            let result = space.faults().attempt(fault, &TakesOut, &mut Prepared::new(space.vm));
+            let result = space.faults().attempt(fault, &TAKES_OUT, &mut Prepared::new(space.vm));
             assert_eq!((result, entry(space, start.vpn())), (Err(Fallback::VmaChanged), Entry::Absent));
             space.fault(fault).unwrap();
             space.unmap(start, 2 * PAGE).unwrap();
         });
-    }
-}
-
-/// Has the object become shorter just before the mapping is confirmed; its page is not taken out yet.
-struct Shortens;
-
-impl Proof<TestMachine> for Shortens {
-    type Hold<'g> = ();
-
-    fn hold<'g>(
-        &self,
-        _vma: &'g Vma<<TestMachine as Machine>::Cpu>,
-        _reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
-    ) -> Option<()> {
-        Some(())
-    }
-
-    fn confirm<'g>(
-        &self,
-        space: &'g TestSpace<'_>,
-        vma: &'g Vma<<TestMachine as Machine>::Cpu>,
-        _page: Vpn,
-        reading: &'g ReadGuard<'_, <TestMachine as Machine>::Cpu>,
-    ) -> Option<&'g Vma<<TestMachine as Machine>::Cpu>> {
-        space.vm.object(vma.backing().object()?, reading)?.shorten_unlocked(PAGE);
-        Some(vma)
     }
 }
 
@@ -156,7 +138,7 @@ fn a_frame_beyond_the_end_is_not_installed() {
         let fault = Fault { addr: VirtAddr(start.0 + PAGE), access: Access::Write };
         space.fault(fault).unwrap();
         space.advise(start, 2 * PAGE, Advice::DontNeed).unwrap();
-        let result = space.faults().attempt(fault, &Shortens, &mut Prepared::new(space.vm));
+        let result = space.faults().attempt(fault, &SHORTENS, &mut Prepared::new(space.vm));
         assert_eq!((result, entry(space, fault.addr.vpn())), (Err(Fallback::VmaChanged), Entry::Absent));
         assert_eq!(space.fault(fault), Err(FaultError::Beyond));
         space.unmap(start, 2 * PAGE).unwrap();

@@ -8,6 +8,7 @@ use crate::space::tests::world::{PAGE, boot_map, space_of};
 use crate::space::*;
 use crate::units::{Access, VirtAddr};
 use crate::vma::VmaFlags;
+use std::cell::OnceCell;
 use std::vec::Vec;
 
 /// Gives the object another length, of which these spaces know.
@@ -177,6 +178,24 @@ fn spaces_that_are_not_found_are_told_and_keep_what_they_map() {
     });
 }
 
+/// The walk has come to the parent, and has not cleared its entries yet.
+#[test]
+fn a_child_that_is_made_beside_truncation_is_found_behind_its_parent() {
+    in_each(|vm, space| {
+        let object = map_both(vm, &space, 2);
+        store(&space, PRIVATE + 1, 7);
+        let child = OnceCell::new();
+        let hold = |id| {
+            let child = child.get_or_init(|| space.fork().unwrap());
+            [&space, child].into_iter().find(|space| space.id() == id)
+        };
+        assert_eq!(object.set_len_bytes(PAGE, hold), Ok(reached(4, 0)));
+        for space in [&space, child.get().unwrap()] {
+            assert!(leaf(space, PRIVATE + 1).is_none() && is_beyond(space, PRIVATE + 1));
+        }
+    });
+}
+
 #[test]
 fn spaces_that_were_put_in_are_found_by_their_numbers() {
     let machine = TestMachine::new(1500);
@@ -258,6 +277,11 @@ fn madv_remove_makes_holes_in_what_shared_mappings_show() {
         assert_eq!([0, 3].map(|page| load(&space, SHARED + page)), [0, 0]);
         space.map(&MapRequest { flags: VmaFlags::READ, ..request(40, 1, Sharing::Shared) }).unwrap();
         assert!(remove(40, 1).is_ok(), "a program may get the right to write");
+        // Pages that no object has may be mapped.
+        let far = request(50, 2, Sharing::Shared).backed_by(object.at_page(u64::MAX - 2));
+        space.map(&far).unwrap();
+        assert_eq!(remove(50, 2), Ok(reached(1, 0)));
+        assert_eq!(load(&space, 21), 7);
         assert_eq!(space.remove(VirtAddr(at(0).0 + 1), PAGE, |_| Some(&space)), Err(Error::Invalid));
         assert_eq!((load(&space, 30), object.len_bytes()), (7, 8 * PAGE));
     });

@@ -1,8 +1,9 @@
 //! Writing back that fails: nothing is lost, and each handle is told once.
 
 use crate::object::PageAnswer;
+use crate::space::tests::world::PAGE;
 use crate::space::tests::world::disk::{FILE, open, with_disk};
-use crate::space::tests::world::object::{SHARED, Space, leaf, map, store};
+use crate::space::tests::world::object::{SHARED, Space, leaf, load, map, store};
 use crate::space::*;
 use crate::units::Rights;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,9 +80,15 @@ fn a_disk_that_never_answers_ends_the_call_and_the_page_is_dirty() {
         let file = open(vm);
         map(&space, &file, (SHARED, 4), Sharing::Shared);
         store(&space, SHARED, 1);
-        disk.answer(0, &[PageAnswer::NotReady; 20_000]);
+        let never = [PageAnswer::NotReady; 20_000];
+        [0, 1].into_iter().for_each(|page| disk.answer(page, &never));
         let hold = |_| Some(&space);
         assert_eq!(file.write_back(0, u64::MAX, hold), Err(ObjectError::Stalled));
+        // Neither is a page read, nor one that is there allowed to be stored to.
+        assert_eq!(file.read_at(PAGE, &mut [0]), Err(ObjectError::Stalled));
+        assert_eq!(load(&space, SHARED + 2), 0);
+        disk.answer(2, &never);
+        assert_eq!(file.write_at(2 * PAGE, &[1]), Err(ObjectError::Stalled));
         disk.answer(0, &[]);
         assert_eq!(file.write_back(0, u64::MAX, hold).unwrap().pages, 1);
         assert_eq!(disk.byte(0), 1);
