@@ -74,7 +74,8 @@ pub fn play<F: Format>(
             let operation = &step.operation;
             Turn::to(&mut turn, world, (step.cpu, step.space));
             let place = world.place(step.space);
-            let (said, answered) = (model.take(place, operation), answer(world, step));
+            let Some(answered) = answer(world, step) else { return Ok(steps.len() as u64) };
+            let said = model.take(place, operation);
             if said != answered {
                 return Err(format!(
                     "{operation:x?} of {place}\nthe model says {said:x?}, the library {answered:x?}"
@@ -91,17 +92,21 @@ pub fn play<F: Format>(
 }
 
 /// The answer of the library. An operation that was refused because an allocation failed is done again.
-fn answer<F: Format>(world: &World<'_, '_, '_, Host, F>, step: &Step) -> StepResult {
+/// `None` where the refused one has split a mapping, as it may, and the second one is refused too: perhaps by
+/// the limit of mappings, which the model, that has no first attempt, has not met.
+fn answer<F: Format>(world: &World<'_, '_, '_, Host, F>, step: &Step) -> Option<StepResult> {
     let perform = || world.perform(step.space, &step.operation);
-    let Some(refusal) = step.refusal else { return perform() };
+    let Some(refusal) = step.refusal else { return Some(perform()) };
+    let before = world.mappings();
     world.plan(refusal);
     let result = perform();
     let happened = world.cancel();
     let is_partial = matches!(step.operation, Operation::Call(Call::Mincore { .. }));
     if happened && !is_partial && result.is_lack(&step.operation) {
-        return perform();
+        let is_whole = world.mappings() == before;
+        return Some(perform()).filter(|again| is_whole || !again.is_lack(&step.operation));
     }
-    result
+    Some(result)
 }
 
 fn looked_at(circumstances: &Circumstances) -> impl Iterator<Item = u64> {
