@@ -253,8 +253,8 @@ impl<'m, M: Machine> Views<'m, M> {
 
 /// The numbers that a view may have.
 fn numbers_of(object: NonZeroU64, place: ViewPlace) -> impl Iterator<Item = NonZeroU64> {
-    let mut hash = object.get();
-    for word in [place.space.0, place.origin] {
+    let mut hash = 0_u64;
+    for word in [object.get(), place.space.0, place.origin] {
         // The finaliser of SplitMix64: each bit of the words moves half of the bits of the hash.
         hash = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
         hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -269,3 +269,7 @@ impl<M: Machine> fmt::Debug for Views<'_, M> {
         write!(f, "views: {:?}", self.registry)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "tests/views.rs"]
+mod tests;
