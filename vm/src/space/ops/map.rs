@@ -274,7 +274,12 @@ impl<M: Machine> Map<'_, '_, M> {
         let left = match request.sharing {
             Sharing::Private => self.mappings.split_mappings(&guard, range),
             // There may have been no memory for an object instead.
-            Sharing::Shared if self.mappings.limits(guard.token()).commit(range.len()).is_ok() => Ok(()),
+            Sharing::Shared
+                if VmaFlags::new_shared(request.flags).contains(VmaFlags::NORESERVE)
+                    || self.mappings.limits(guard.token()).commit(range.len()).is_ok() =>
+            {
+                Ok(())
+            }
             Sharing::Shared => {
                 let Self { mappings, entries } = *self;
                 Unmap { mappings, entries }.run(guard, range).map(drop)

@@ -42,6 +42,25 @@ fn a_refused_fixed_mapping_leaves_what_linux_leaves() {
     });
 }
 
+/// What is not committed is not refused for that: memory lacks for the object, and nothing has changed.
+#[test]
+fn a_fixed_mapping_that_commits_nothing_leaves_all_where_memory_lacks() {
+    let few = Layout { max_commit_pages: Some(3), ..Layout::linux::<TestFormat>() };
+    with_layout(few, |space| {
+        map(space, 0, 3);
+        let (place, sharing) = (Place::Fixed(page(1)), Sharing::Shared);
+        let flags = VmaFlags::READ | VmaFlags::WRITE | VmaFlags::NORESERVE;
+        let request = MapRequest { place, sharing, flags, ..MapRequest::anonymous(8 * PAGE) };
+        space.vm().memory().plan_mishaps_from(1);
+        let refused = space.map(&request);
+        space.vm().memory().plan_mishap(0);
+        assert_eq!(refused, Err(Error::NoMemory));
+        assert_eq!(ranges(space), [0..3]);
+        space.map(&request).unwrap();
+        assert_eq!(ranges(space), [0..1, 1..9]);
+    });
+}
+
 /// A request is granted up to the frames of the machine, as by Linux's heuristic without swap, or as the
 /// layout says. Requests are not summed.
 #[test]
