@@ -14,7 +14,8 @@ use super::parts::PART;
 use super::percpu::{BatchKind, CachedFrame, CpuCache, FrameStack, MAX_BATCH, unpack};
 use super::zone::ZoneSearch;
 use super::{
-    AllocRequest, Base, Folio, Frame, FramePlacement, FrameState, Init, Memory, Priority, TableFrame,
+    AllocRequest, Base, Folio, Frame, FrameAsItIs, FramePlacement, FrameState, Init, Memory, Priority,
+    TableFrame,
 };
 use super::{ZeroedFolio, ZeroedFrame, Zone};
 use crate::machine::{Cpu, Machine};
@@ -53,6 +54,26 @@ impl<M: Machine> Memory<'_, M> {
     ) -> Option<ZeroedFrame<'_, M>> {
         let request = AllocRequest::ZEROED.with_priority(priority);
         self.take_frame_from(placement, request).map(|pfn| ZeroedFrame::new(self, pfn, Base))
+    }
+
+    /// Allocates a frame, with the contents that it has in this CPU's cache; zeroed where it is not from
+    /// there.
+    #[inline]
+    pub(crate) fn alloc_as_it_is(&self, priority: Priority) -> Option<FrameAsItIs<'_, M>> {
+        if self.mishap.strikes() {
+            return None;
+        }
+        let cache = self.caches.get_cpu();
+        let popped =
+            AsymmetricCell::with(&cache, CpuCache::frames, |stack| stack.pop(&cache.count)).flatten();
+        let zeroed = |pfn| FrameAsItIs::Zeroed(ZeroedFrame::new(self, pfn, Base));
+        let Some(word) = popped else {
+            return self.alloc_frame_slow(cache, AllocRequest::ZEROED.with_priority(priority)).map(zeroed);
+        };
+        let (pfn, init) = unpack(word);
+        let pfn = self.prepare_frame(pfn, init, Init::Dirty);
+        let as_it_is = |pfn| FrameAsItIs::Dirty(Frame::new(self, pfn, Base));
+        Some(if init == Init::Zeroed { zeroed(pfn) } else { as_it_is(pfn) })
     }
 
     /// Takes a frame from this CPU's cache if possible. The caller makes a value of it.

@@ -53,6 +53,7 @@ use edit::Mappings;
 use edit::entries::Entries;
 pub use edit::{RangeGuard, RangeReadGuard, RangeToken};
 pub use error::Error;
+use fault::FaultWay;
 pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
 pub use inspect::Inspect;
 pub use layout::Layout;
@@ -86,7 +87,7 @@ pub struct AddressSpace<'v, M: Machine> {
     entries: Entries<'v, M>,
     /// Its place in the tree of spaces, whose number the anon keys of its frames name.
     node: SpaceNode<'v, M>,
-    path: Path,
+    way: FaultWay<M::Cpu>,
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -121,7 +122,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 vm.huge_policy == HugePolicy::Always,
             ),
             node,
-            path,
+            way: FaultWay::new(path),
         })
     }
 

@@ -10,7 +10,7 @@
 use super::confirm::Questions;
 use super::decide::{Decision, FaultInputs, Goal, decide};
 use super::prepared::Prepared;
-pub use super::proof::{Locked, Proof, Speculated, VmaLocked};
+pub use super::proof::{Locked, Proof, Speculated, VmaLocked, ZeroingUnderLock};
 use super::source::Source;
 use super::{Fallback, Fault, Faults};
 use crate::frame::Base;
@@ -93,7 +93,11 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
                     if decision == Decision::MapFrame && !vm.mthp.is_never() {
                         return Err(NotShort::Unusual);
                     }
-                    prepared.allocate_frame()?;
+                    if P::ZEROES_UNDER_LOCK {
+                        prepared.allocate_to_zero_late()?;
+                    } else {
+                        prepared.allocate_frame()?;
+                    }
                 }
             }
             Decision::AllowWrite(_) => prepared.for_copy(vma, page, found)?,
@@ -111,6 +115,9 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         }
         drop(held);
         drop(reading);
+        if P::ZEROES_UNDER_LOCK {
+            prepared.zero_under_lock(&confirmed);
+        }
         confirmed.apply(decision, prepared)?;
         if M::Format::REMEMBERS_REFUSALS
             && let Decision::Allow(_) | Decision::AllowWrite(_) = decision

@@ -72,10 +72,15 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         size: S,
         (source, ask): (Source<'_, M>, Questions),
         access: Access,
-        prepared: &Prepared<'v, M>,
+        prepared: &mut Prepared<'v, M>,
     ) -> Result<Confirmed<'s, 'v, M>, Fallback> {
         let Self { space, page, reading, .. } = *self;
-        let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
+        let locked = if P::ZEROES_UNDER_LOCK && S::IS_BASE {
+            entry.table.lock_or(|| prepared.zero_before_waiting(page))
+        } else {
+            entry.table.lock()
+        };
+        let table = locked.ok_or(Fallback::PmdChanged)?;
         let is_seen = if S::IS_BASE {
             table.read(entry.slot) == entry.word
         } else {
