@@ -34,6 +34,12 @@ impl<C: Cpu> FaultWay<C> {
         self.read().path()
     }
 
+    /// Whether several CPUs have run the space at once.
+    #[cfg(all(test, not(loom)))]
+    pub fn is_shared(&self) -> bool {
+        self.read().is_shared()
+    }
+
     #[inline(always)]
     pub(super) fn read(&self) -> Way {
         Way(self.0.load(Relaxed))
