@@ -37,11 +37,11 @@ fn stores_to_own_files_keep_their_rate_and_no_line_is_waited_for() {
 }
 
 #[test]
-fn one_page_is_mapped_as_often_as_its_line_can_be_written() {
+fn one_page_is_mapped_as_often_as_its_line_allows() {
     let (most, sample) = (named("one_library_page"), sample("one_library_page", 64));
     let limit = LineLimit::of(&most, setting(), 64).expect("it runs").expect("there is one");
     let reached = sample.rate / limit.rate;
-    assert!((0.6..=1.1).contains(&reached), "{} of {limit:?}", sample.rate);
+    assert!((0.4..=1.0).contains(&reached), "{} of {limit:?}", sample.rate);
     let records: f64 =
         sample.waits.iter().filter(|wait| wait.field == "the record of a frame").map(|wait| wait.share).sum();
     assert!(records > 0.9, "{:?}", sample.waits);
