@@ -62,6 +62,13 @@ pub fn vm_with_sizes(
     Ok(MeasuredVm(Vm::start(memory, options).map_err(Failure::of)?))
 }
 
+/// As [`vm`], where a load of a file's page maps those around it, in a window of so many bytes.
+pub fn vm_with_fault_around(machine: &TimedMachine, bytes: u64) -> Result<MeasuredVm<'_>, Failure> {
+    let options = VmOptions { fault_around_bytes: bytes, pager: Some(&Disk), ..VmOptions::default() };
+    let memory = boot_map(machine)?.claim(machine).map_err(Failure::of)?;
+    Ok(MeasuredVm(Vm::start(memory, options).map_err(Failure::of)?))
+}
+
 /// Runs `run` with the library on `machine` and its worker pool, which has a helper on each CPU but the
 /// first; the caller runs on that.
 pub fn with_helpers<R>(
