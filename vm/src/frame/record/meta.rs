@@ -204,8 +204,9 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Whether a write has to copy the frame, unless that changes: others map it or have references.
     pub(crate) fn may_need_copy(&self) -> bool {
-        let state = self.state();
-        !state.is_exclusive() && (state.has_one_reference(), self.mapcount()) != (true, 1)
+        // What is exclusive is mapped once; the count of an object's frame has a flag.
+        let is_kept = |state: FrameState| state.has_one_reference() || state.is_exclusive();
+        self.mapcount.load(Relaxed) != 1 || !is_kept(self.state())
     }
 
     /// Counts a second mapping of a frame, which is not *exclusive* afterwards. The caller holds the lock of

@@ -115,7 +115,6 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     /// # Errors
     /// [`Fallback::VmaChanged`] where it has not; [`Fallback::NoMemory`] where no more mappings can be
     /// counted.
-    #[inline(never)]
     fn confirm_object(
         &self,
         source: Source<'_, M>,
