@@ -97,14 +97,15 @@ fn run(args: &Args) -> Result<(), Failure> {
     let (profile, setting) = args.setting()?;
     let (cpus, paths) = (args.cpus(&subject)?, args.paths(&subject)?);
     let is_linux = |way: &Way| matches!(way, Way::Linux(_));
-    if matches!(subject, Subject::Trace(_)) && paths.iter().any(is_linux) {
+    if !subject.has_linux_locks() && paths.iter().any(is_linux) {
         return Err(Failure::usage(
-            "--path linux-*: Linux's locks are modelled for workloads, not for traces",
+            "--path linux-*: Linux's locks are modelled for workloads of one process, not for traces",
         ));
     }
     let chart = args.svg.as_deref().map(|path| OutputFile::open("--svg", path)).transpose()?;
     let places: Vec<_> = paths.iter().flat_map(|&path| cpus.iter().map(move |&cpus| (path, cpus))).collect();
     let points = predict(args, &subject, setting, &places)?;
+    let most_cpus = cpus.last().copied().unwrap_or(1);
     let report = Report {
         workload: subject.name(),
         about: subject.about(),
@@ -113,6 +114,7 @@ fn run(args: &Args) -> Result<(), Failure> {
         guesses: profile.guesses().collect(),
         placement: if args.placement == Placement::Filled { "filled" } else { "spread" },
         seed: args.seed,
+        line_limit: subject.line_limit(setting, most_cpus)?,
         bottlenecks: points.iter().filter_map(Bottleneck::of).collect(),
         points,
     };

@@ -16,7 +16,9 @@
 
 pub mod command;
 mod conclusion;
+mod files;
 mod frames;
+mod line_limit;
 pub mod linux;
 mod point;
 mod report;
@@ -28,6 +30,7 @@ mod waits;
 pub mod workload;
 
 pub use conclusion::Bottleneck;
+pub use line_limit::LineLimit;
 pub use point::{Point, Ranged};
 pub use report::Report;
 pub use sample::{Operations, Sample};

@@ -1,6 +1,7 @@
 //! How predictions reach people and programs.
 
 use crate::conclusion::{self, BOTTLENECK, Bottleneck};
+use crate::line_limit::LineLimit;
 use crate::point::{Point, Ranged};
 use crate::waits::NamedWait;
 use interleaf_lab::show::chart::{self, Series};
@@ -26,6 +27,9 @@ pub struct Report {
     pub seed: u64,
     /// One for each path and number of CPUs.
     pub points: Vec<Point>,
+    /// What the line allows that all CPUs write, where that is what the workload is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_limit: Option<LineLimit>,
     /// The first bottleneck of each point that has one.
     pub bottlenecks: Vec<Bottleneck>,
 }
@@ -50,7 +54,9 @@ impl Report {
         for point in self.points.iter().filter(|point| point.cpus == most) {
             text += &waits(point);
         }
-        text + "\n" + &conclusion::bottlenecks(self.operations, &self.points, &self.bottlenecks)
+        text += "\n";
+        text += &self.line_limit.map_or(String::new(), |limit| limit.text(self.operations));
+        text + &conclusion::bottlenecks(self.operations, &self.points, &self.bottlenecks)
     }
 
     /// A table for each path: rates in thousands, times of operations.

@@ -1,5 +1,6 @@
 //! What is predicted: a workload by its name, or a recorded program.
 
+use crate::line_limit::LineLimit;
 use crate::linux::Way;
 use crate::sample::Sample;
 use crate::system;
@@ -53,6 +54,25 @@ impl Subject {
         match self {
             Subject::Workload(workload) => workload.has_faults(),
             Subject::Trace(_) => true,
+        }
+    }
+
+    /// What the line allows that its CPUs share, on so many CPUs, if that is its only limit.
+    ///
+    /// # Errors
+    /// How the run failed that measures it.
+    pub fn line_limit(&self, setting: Setting, cpus: u32) -> Result<Option<LineLimit>, Failure> {
+        match self {
+            Subject::Workload(workload) => LineLimit::of(workload, setting, cpus),
+            Subject::Trace(_) => Ok(None),
+        }
+    }
+
+    /// Whether Linux's locks are modelled for it.
+    pub fn has_linux_locks(&self) -> bool {
+        match self {
+            Subject::Workload(workload) => workload.is_one_process(),
+            Subject::Trace(_) => false,
         }
     }
 

@@ -1,9 +1,10 @@
 //! A system on a machine of virtual time: memory, one space, a program for each CPU.
 
+use crate::files::Disk;
 use crate::linux::{LinuxLocks, Way};
 use crate::sample::{Operations, Sample};
 use crate::waits;
-use interleaf::space::{AddressSpace, Fault, Layout, Path, Vm};
+use interleaf::space::{AddressSpace, Fault, Layout, Path, Vm, VmOptions};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, VirtAddr};
 use interleaf_lab::error::Failure;
@@ -66,6 +67,11 @@ impl System<'_, '_> {
     /// A store to the first word of a page, with the fault that it takes.
     pub fn write(&self, page: VirtAddr) {
         self.space.vm().machine().write_u64(page, page.0, self).expect("it is mapped");
+    }
+
+    /// A load of the first word of a page, with the fault that it takes.
+    pub fn read(&self, page: VirtAddr) {
+        self.space.vm().machine().read_u64(page, self).expect("it is mapped");
     }
 }
 
@@ -131,7 +137,9 @@ fn sample<W: Workload>(stage: &Stage, workload: &W, way: Way, cpus: u32) -> Resu
     let machine = NodeMachine::<X86_64>::new(stage.setting(), cpus, frames)?;
     let soft = machine.soft();
     let entered = soft.enter(CpuId(0));
-    let vm = Apart(Vm::new(soft, machine.boot_map()).map_err(Failure::of)?);
+    let memory = machine.boot_map().claim(soft).map_err(Failure::of)?;
+    let options = VmOptions { pager: Some(&Disk), ..VmOptions::default() };
+    let vm = Apart(Vm::start(memory, options).map_err(Failure::of)?);
     let space = Apart(AddressSpace::new(&vm.0, layout(), way.path()).map_err(Failure::of)?);
     let shared = workload.prepare(&space.0, way.path(), cpus);
     let locks = way.locks(cpus, workload.mappings(cpus));

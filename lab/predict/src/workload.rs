@@ -1,10 +1,11 @@
 //! The workloads that can be predicted by their names.
 
+use crate::files::{Between, OneLibraryPage, OwnFiles, Tasks, WRITES_OF_LIBRARY_PAGE};
 use crate::frames::{self, Load};
 use crate::linux::Way;
 use crate::sample::{Operations, Sample};
 use crate::system::{self, Space, System, Workload};
-use interleaf::space::{Advice, MapRequest, Path};
+use interleaf::space::{Advice, MapRequest, Path, Sharing};
 use interleaf::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use interleaf::units::{PAGE_SIZE, VirtAddr};
 use interleaf_lab::error::Failure;
@@ -30,6 +31,8 @@ pub struct Named {
 enum Kind {
     Touch(Touch),
     Malloc(Malloc),
+    OwnFiles(OwnFiles),
+    OneLibraryPage,
     Frames(Load),
     Counter(Counter),
 }
@@ -65,6 +68,44 @@ pub const WORKLOADS: &[Named] = &[
         about: "each CPU maps 128 MiB, writes to the first page, unmaps, again and again (will-it-scale)",
         operations: "rounds",
         kind: Kind::Malloc(Malloc),
+    },
+    Named {
+        name: "page_fault2",
+        about: "each CPU stores to a private mapping of its own file: the cache's pages are copied \
+                (will-it-scale)",
+        operations: "faults",
+        kind: own_files(Sharing::Private, Tasks::Threads, Between::Nothing),
+    },
+    Named {
+        name: "page_fault3",
+        about: "each CPU stores to a shared mapping of its own file: the cache's pages are mapped \
+                (will-it-scale)",
+        operations: "faults",
+        kind: own_files(Sharing::Shared, Tasks::Threads, Between::Nothing),
+    },
+    Named {
+        name: "page_fault3_written",
+        about: "as page_fault3, the file written back in between: each store makes its page dirty",
+        operations: "faults",
+        kind: own_files(Sharing::Shared, Tasks::Threads, Between::Written),
+    },
+    Named {
+        name: "page_fault2_processes",
+        about: "as page_fault2, each CPU in a process of its own",
+        operations: "faults",
+        kind: own_files(Sharing::Private, Tasks::Processes, Between::Nothing),
+    },
+    Named {
+        name: "page_fault3_processes",
+        about: "as page_fault3, each CPU in a process of its own",
+        operations: "faults",
+        kind: own_files(Sharing::Shared, Tasks::Processes, Between::Nothing),
+    },
+    Named {
+        name: "one_library_page",
+        about: "a process on each CPU: all map the same page of a file, and unmap it, again and again",
+        operations: "mappings",
+        kind: Kind::OneLibraryPage,
     },
     Named {
         name: "zone_batches",
@@ -110,6 +151,10 @@ pub const WORKLOADS: &[Named] = &[
     },
 ];
 
+const fn own_files(sharing: Sharing, tasks: Tasks, between: Between) -> Kind {
+    Kind::OwnFiles(OwnFiles { sharing, tasks, between })
+}
+
 impl Named {
     /// The workload of this name.
     ///
@@ -137,7 +182,25 @@ impl Named {
 
     /// Whether its CPUs take faults.
     pub fn has_faults(&self) -> bool {
-        matches!(self.kind, Kind::Touch(_) | Kind::Malloc(_))
+        !matches!(self.kind, Kind::Frames(_) | Kind::Counter(_))
+    }
+
+    /// Whether all its CPUs are of one process, so that there is one set of Linux's locks.
+    pub fn is_one_process(&self) -> bool {
+        match self.kind {
+            Kind::OwnFiles(files) => files.tasks == Tasks::Threads,
+            Kind::OneLibraryPage => false,
+            _ => true,
+        }
+    }
+
+    /// Read-modify-writes of the one line that the CPUs share in each operation, where nothing but that line
+    /// limits them.
+    pub fn writes_of_shared_line(&self) -> Option<u32> {
+        match self.kind {
+            Kind::OneLibraryPage => Some(WRITES_OF_LIBRARY_PAGE),
+            _ => None,
+        }
     }
 
     /// Runs it on so many CPUs.
@@ -148,6 +211,8 @@ impl Named {
         match self.kind {
             Kind::Touch(touch) => system::run(setting, &touch, way, cpus),
             Kind::Malloc(malloc) => system::run(setting, &malloc, way, cpus),
+            Kind::OwnFiles(files) => system::run(setting, &files, way, cpus),
+            Kind::OneLibraryPage => system::run(setting, &OneLibraryPage, way, cpus),
             Kind::Frames(load) => system::run(setting, &load, way, cpus),
             Kind::Counter(counter) => system::run(setting, &counter, way, cpus),
         }

@@ -105,9 +105,10 @@ fn what_cannot_be_done_is_said_once_with_status_2() {
     let cut = Written::new("cut.trace", &std::fs::read(TRACE).expect("it is there")[..1000]);
     let profile = Written::new("profile.txt", b"gap 1 ns guess: short\n");
     let folder = env!("CARGO_MANIFEST_DIR");
-    let cases: [(&[&str], &str); 24] = [
+    let cases: [(&[&str], &str); 25] = [
         (&["shared_counter", "--path", "locked"], "--path is for faults: shared_counter has none"),
         (&[TRACE, "--path", "linux-mmap-lock"], "--path linux-*: "),
+        (&["one_library_page", "--path", "linux-mmap-lock"], "--path linux-*: "),
         (&["page_fault1", "--work", "5"], "--work is for reader_count: page_fault1 has no sections"),
         (&[TRACE, "--work", "5"], "--work is for reader_count: a trace has its own times"),
         (&["reader_count", "--work", "long"], "'long' for '--work <NS>'"),

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The arguments of `interleaf fault`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// What to run: page_fault1, pft or mapper
+    /// What to run: page_fault1, page_fault2, page_fault3, pft or mapper
     workload: String,
     /// Which way faults go
     #[arg(long, value_enum, default_value_t = Paths::Both)]
@@ -90,7 +90,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let most_cpus = cpus.iter().copied().max().unwrap_or(1);
     let most_threads = args.tasks(&workload, most_cpus)?;
     let mib = args.mib(most_threads, setting.memory_bytes)?;
-    let machine = WorkloadMachine::new(&host_cpus[..most_cpus], most_threads as u64 * mib * PAGES)?;
+    let pages = most_threads as u64 * mib * PAGES * workload.frames_of_page;
+    let machine = WorkloadMachine::new(&host_cpus[..most_cpus], pages)?;
     let sizes = args.huge_sizes.unwrap_or_default();
     let machine = machine.with_huge_pages(args.huge.policy()).with_huge_sizes(sizes);
     let runs = machine.with(|runner| {

@@ -1,6 +1,7 @@
 //! The machine that the library's own figures are taken on: host CPUs, dirty memory, nothing observed.
 
 use super::Options;
+use super::fault::Disk;
 use super::garbage::MeasuredVm;
 use crate::error::Failure;
 use crate::machine::host::Host;
@@ -56,7 +57,14 @@ pub fn vm_with_sizes(
     policy: HugePolicy,
     sizes: MthpPolicies,
 ) -> Result<MeasuredVm<'_>, Failure> {
-    let options = VmOptions { huge_pages: policy, mthp: sizes, ..VmOptions::default() };
+    let options = VmOptions { huge_pages: policy, mthp: sizes, pager: Some(&Disk), ..VmOptions::default() };
+    let memory = boot_map(machine)?.claim(machine).map_err(Failure::of)?;
+    Ok(MeasuredVm(Vm::start(memory, options).map_err(Failure::of)?))
+}
+
+/// As [`vm`], where a load of a file's page maps those around it, in a window of so many bytes.
+pub fn vm_with_fault_around(machine: &TimedMachine, bytes: u64) -> Result<MeasuredVm<'_>, Failure> {
+    let options = VmOptions { fault_around_bytes: bytes, pager: Some(&Disk), ..VmOptions::default() };
     let memory = boot_map(machine)?.claim(machine).map_err(Failure::of)?;
     Ok(MeasuredVm(Vm::start(memory, options).map_err(Failure::of)?))
 }

@@ -8,6 +8,7 @@ pub mod child;
 pub mod end_requests;
 mod end_signals;
 pub mod fiber;
+pub mod file_memory;
 pub mod fork_cost;
 pub mod futex;
 pub mod host_info;

@@ -73,7 +73,10 @@ impl<M: Machine> Memory<'_, M> {
     #[inline(always)]
     fn free_if_taken(&self, meta: &FrameMeta<M::Cpu>, pfn: Pfn, left: Option<FrameState>) {
         match left {
-            Some(FrameState::TAKEN_FRAME) => self.free_to_cache(meta, pfn, Init::Dirty),
+            Some(FrameState::TAKEN_FRAME) => {
+                meta.end_as_frame();
+                self.free_to_cache(meta, pfn, Init::Dirty);
+            }
             Some(left) if left.kind() == Kind::Taken => self.free_used_folio(pfn, left),
             Some(_) => (),
             None => self.refuse(pfn),

@@ -59,6 +59,16 @@ pub const ALL: &[Mutation] = &[
         test: Unit("frame::tests"),
     },
     Mutation {
+        point: "meta.any-frame-mapped-as-objects",
+        wrong: "a fault counts a mapping of what was an object's frame before, whatever it is now",
+        test: Unit("frame::tests"),
+    },
+    Mutation {
+        point: "meta.object-mapping-counted-relaxed",
+        wrong: "a fault maps a frame that its object has lost and another object has now",
+        test: Model("loom_a_frame_that_another_object_has_now_is_found_missing"),
+    },
+    Mutation {
         point: "meta.mapping-removed-relaxed",
         wrong: "the last of several mappings frees what another CPU used through its own before",
         test: Model("loom_two_entries_use_a_frame_before_the_last_of_them_frees_it"),

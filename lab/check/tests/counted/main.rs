@@ -3,6 +3,7 @@
 mod conflicts;
 mod fork_lines;
 mod matrix;
+mod object_lines;
 mod pin_lines;
 mod walk_lines;
 mod walks;

@@ -62,7 +62,7 @@ impl Names {
         if let Some((run, first)) = self.records.iter().find(|(run, _)| run.contains(&addr)) {
             let (record, within) = ((addr - run.start) / RECORD, (addr - run.start) % RECORD);
             return match self.kind(*first, record) {
-                Some(Kind::Table) if (12..16).contains(&within) => "the lock of a table".into(),
+                Some(Kind::Table) if (8..12).contains(&within) => "the lock of a table".into(),
                 _ => "the record of a frame".into(),
             };
         }

@@ -24,6 +24,7 @@ mod collapse_beside;
 mod counted;
 mod fair;
 mod fault;
+mod file;
 mod fork;
 mod fork_beside;
 mod frames;
@@ -73,6 +74,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     frames::BENCHMARK,
     zone::BENCHMARK,
     fault::BENCHMARK,
+    file::BENCHMARK,
     fork::BENCHMARK,
     fork_beside::BENCHMARK,
     rmap::BENCHMARK,

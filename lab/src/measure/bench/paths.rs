@@ -21,6 +21,10 @@ pub const BENCHMARK: Benchmark = Benchmark {
         "paths.share_mapper",
         "paths.time_two_cpus",
         "paths.time_mapper",
+        "paths.page_fault2_one_cpu",
+        "paths.page_fault2_two_cpus",
+        "paths.page_fault3_one_cpu",
+        "paths.page_fault3_two_cpus",
     ],
     run,
 };
@@ -36,8 +40,12 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
             run.share("paths.share_page_fault1", "page_fault1")?,
             run.share("paths.share_pft", "pft")?,
             run.share("paths.share_mapper", "mapper")?,
-            run.time("paths.time_two_cpus", "pft", 20, 1.0)?,
-            run.time("paths.time_mapper", "mapper", 50, 1.5)?,
+            run.time("paths.time_two_cpus", "pft", run.cpus, 20, 1.0)?,
+            run.time("paths.time_mapper", "mapper", run.cpus, 50, 1.5)?,
+            run.time("paths.page_fault2_one_cpu", "page_fault2", 1, 20, 1.0)?,
+            run.time("paths.page_fault2_two_cpus", "page_fault2", run.cpus, 20, 1.0)?,
+            run.time("paths.page_fault3_one_cpu", "page_fault3", 1, 20, 1.0)?,
+            run.time("paths.page_fault3_two_cpus", "page_fault3", run.cpus, 20, 1.0)?,
         ])
     })
 }
@@ -52,20 +60,27 @@ impl Run<'_, '_> {
     /// The part of a workload's faults that was speculated.
     fn share(&self, figure: &'static str, workload: &str) -> Result<Figure, Failure> {
         let length = Length::Rounds(self.options.size(64, 2));
-        let setup = self.setup(find(workload)?, Path::Speculative, SHARE_PAGES, length);
+        let setup = self.setup(find(workload)?, self.cpus, Path::Speculative, SHARE_PAGES, length);
         let done = self.runner.run(&setup, |_| {})?;
         Ok(Figure::count(figure, done.share_speculated(), "of faults").with_bar(Bar::AtLeast(0.99)))
     }
 
     /// Faults per second of a workload, speculative against locked, each for some milliseconds at a time:
-    /// long enough that a host which takes a CPU away for a time slice takes it from both sides. With one CPU
-    /// nothing contends, and there is no bar.
-    fn time(&self, figure: &'static str, workload: &str, ms: u64, bar: f64) -> Result<Figure, Failure> {
+    /// long enough that a host which takes a CPU away for a time slice takes it from both sides. On a host of
+    /// one CPU there is no bar.
+    fn time(
+        &self,
+        figure: &'static str,
+        workload: &str,
+        cpus: usize,
+        ms: u64,
+        bar: f64,
+    ) -> Result<Figure, Failure> {
         let workload = find(workload)?;
         let pages = self.options.size(256, 64);
         let length = self.options.size(Length::Time(Duration::from_millis(ms)), Length::Rounds(2));
         let rate = |path| {
-            let setup = self.setup(workload, path, pages, length);
+            let setup = self.setup(workload, cpus, path, pages, length);
             let done = self.runner.run(&setup, |_| {}).expect("a workload that ran before runs again");
             done.faults_per_second()
         };
@@ -75,8 +90,8 @@ impl Run<'_, '_> {
         Ok(if self.cpus < 2 { figure } else { figure.with_bar(Bar::AtLeast(bar)) })
     }
 
-    fn setup(&self, workload: Workload, path: Path, pages: u64, length: Length) -> Setup {
-        let (cpus, threads) = (self.cpus, self.cpus.max(workload.least_threads));
+    fn setup(&self, workload: Workload, cpus: usize, path: Path, pages: u64, length: Length) -> Setup {
+        let threads = cpus.max(workload.least_threads);
         Setup { workload, path, threads, cpus, pages, length, timing: Timing::None }
     }
 }

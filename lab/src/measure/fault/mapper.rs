@@ -11,6 +11,7 @@ pub const WORKLOAD: Workload = Workload {
     about: "one task maps, writes to, protects and unmaps all the time, \
             the others fault in their own mappings",
     least_threads: 2,
+    frames_of_page: 1,
     work,
 };
 

@@ -3,7 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `page_fault1` `pft` `mapper` | the workloads, one each |
+//! | `page_fault1` `files` `pft` `mapper` | the workloads, one each; in `files` two |
 //! | `runner` | sets a workload up, runs its tasks, checks that everything adds up afterwards |
 //! | `worker` | what a task of a workload can do |
 //! | `barrier` | where tasks wait for each other |
@@ -14,6 +14,7 @@
 
 mod barrier;
 mod counts;
+mod files;
 mod mapper;
 mod page_fault1;
 mod pft;
@@ -23,6 +24,7 @@ mod worker;
 mod workload;
 
 pub use counts::{Role, TaskCounts, Timing};
+pub use files::Disk;
 pub use runner::{Length, RunResult, Setup, WorkloadMachine, WorkloadRunner};
 pub use worker::Worker;
 pub use workload::Workload;
@@ -30,7 +32,8 @@ pub use workload::Workload;
 use crate::error::Failure;
 
 /// Every workload.
-pub const WORKLOADS: &[Workload] = &[page_fault1::WORKLOAD, pft::WORKLOAD, mapper::WORKLOAD];
+pub const WORKLOADS: &[Workload] =
+    &[page_fault1::WORKLOAD, files::PRIVATE, files::SHARED, pft::WORKLOAD, mapper::WORKLOAD];
 
 /// The workload of this name.
 ///

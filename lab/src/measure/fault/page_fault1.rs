@@ -12,6 +12,7 @@ pub const WORKLOAD: Workload = Workload {
     name: "page_fault1",
     about: "each task maps memory, writes to every page, unmaps it, again and again (will-it-scale)",
     least_threads: 1,
+    frames_of_page: 1,
     work,
 };
 

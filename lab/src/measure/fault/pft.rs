@@ -15,6 +15,7 @@ pub const WORKLOAD: Workload = Workload {
     name: "pft",
     about: "all tasks write to one mapping at the same time, each to its own part (parallel fault test)",
     least_threads: 1,
+    frames_of_page: 1,
     work,
 };
 

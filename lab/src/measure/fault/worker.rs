@@ -7,7 +7,8 @@ use crate::error::Failure;
 use crate::machine::host::without_cpu;
 use crate::machine::soft::{FaultHandler, Signal};
 use crate::measure::timed_machine::TimedMachine;
-use interleaf::space::{AddressSpace, Advice, Error, Fault, MapRequest};
+use interleaf::object::PagerKey;
+use interleaf::space::{AddressSpace, Advice, Error, Fault, MapRequest, ObjectHandle, Sharing};
 use interleaf::units::{Access, PAGE_SIZE, VirtAddr, Vpn};
 use interleaf::vma::VmaFlags;
 use std::cell::{Cell, RefCell};
@@ -139,6 +140,35 @@ impl<'a, 'v> Worker<'a, 'v> {
     pub fn map(&self, pages: u64) -> Result<Vpn, Failure> {
         let request = MapRequest::anonymous(pages * PAGE_SIZE as u64);
         self.called("map", self.group.space.map(&request)).map(VirtAddr::vpn)
+    }
+
+    /// Makes a file of so many pages, which are all in the cache, and dirty.
+    ///
+    /// # Errors
+    /// What the library says.
+    pub fn file(&self, pages: u64) -> Result<ObjectHandle<'v, TimedMachine>, Failure> {
+        let file = ObjectHandle::paged(self.group.space.vm(), PagerKey(self.index()));
+        let file = self.called("open", file)?;
+        for page in 0..pages {
+            let wrote = file.write_at(page * PAGE_SIZE as u64, &[1]);
+            wrote.map_err(|error| Failure::check(format!("task {}: write: {error:?}", self.index)))?;
+        }
+        Ok(file)
+    }
+
+    /// Maps pages of a file from its first one on.
+    ///
+    /// # Errors
+    /// What the library says.
+    pub fn map_file(
+        &self,
+        file: &ObjectHandle<'v, TimedMachine>,
+        sharing: Sharing,
+        pages: u64,
+    ) -> Result<Vpn, Failure> {
+        let request = MapRequest { sharing, ..MapRequest::anonymous(pages * PAGE_SIZE as u64) };
+        let mapped = self.group.space.map(&request.backed_by(file.at_page(0)));
+        self.called("map", mapped).map(VirtAddr::vpn)
     }
 
     /// Unmaps.

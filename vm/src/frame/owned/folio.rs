@@ -170,6 +170,8 @@ impl<'m, M: Machine, S: FolioSize, I: Contents> Folio<'m, M, S, I> {
         meta.set_owner(owner.0, owner.1);
         if !S::IS_BASE && size.order() != Order::BASE {
             meta.begin_as_objects();
+        } else {
+            meta.begin_as_objects_frame();
         }
         let is_put = meta.put_to_use(Kind::Object);
         debug_assert!(is_put, "a folio that was allocated has no use yet");

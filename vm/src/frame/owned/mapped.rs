@@ -4,7 +4,7 @@ use super::folio::{Base, FolioSize, Zeroed};
 use super::parts::{ExclusiveFolio, FolioParts};
 use super::{Folio, UserFrame};
 use crate::frame::record::FolioLeaves;
-use crate::frame::{AnonKey, FrameState, Memory, NotMappedAgain};
+use crate::frame::{AnonKey, FrameState, Kind, Memory, NotMappedAgain};
 use crate::machine::Machine;
 use crate::units::{Order, Pfn};
 use core::fmt;
@@ -142,6 +142,28 @@ impl<M: Machine> Memory<'_, M> {
             }
         }
         Ok(Mapped { memory: self, pfn, size })
+    }
+
+    /// One mapping, for an entry, of a base frame that an object had a moment ago: by one read-modify-write
+    /// where entries map it, whose reference it shares; else by two. `None` where it is no object's base frame
+    /// any more. The caller asks afterwards whether the object has the frame still.
+    ///
+    /// # Errors
+    /// A count would overflow.
+    pub(crate) fn map_of_object(&self, pfn: Pfn) -> Result<Option<MappedFrame<'_, M>>, NotMappedAgain> {
+        let Some(meta) = self.meta(pfn) else { return Ok(None) };
+        if meta.add_mapping_of_object() {
+            return Ok(Some(Mapped::of_counted(self, pfn, Base)));
+        }
+        let Some(frame) = self.try_get(pfn) else {
+            let is_full = self.has_most_references(pfn);
+            return if is_full { Err(NotMappedAgain::TooManyMappings) } else { Ok(None) };
+        };
+        let state = meta.state();
+        if state.kind() != Kind::Object || state.order() != Order::BASE {
+            return Ok(None);
+        }
+        frame.map().map(Some).map_err(|_| NotMappedAgain::TooManyMappings)
     }
 
     /// Takes the mapping of a leaf of this order back, after its flush; the last one puts the reference of

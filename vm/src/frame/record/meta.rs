@@ -5,10 +5,10 @@
 //! | bytes | field | by kind |
 //! |---|---|---|
 //! | 0..8 | state | [`FrameState`]: kind, order, flags, references, pins |
-//! | 8..12 | mapcount | `User`, `Object`: entries that map the frame; of a folio see `shared_folio` |
-//! | | | `Table`: which parts may be in use |
+//! | 8..12 | mapcount | `User`, `Object`: entries that map the frame; the flags are `shared_folio`'s |
+//! | | | `Table`: the lock of its entries |
 //! | | | `Slab`: allocated objects |
-//! | 12..16 | word | `Table`: the lock of its entries |
+//! | 12..16 | word | `Table`: which parts may be in use |
 //! | | | `Slab`: its free objects |
 //! | 16..24 | first link | `Free`, `Slab`: the frame before it in the list, plus one |
 //! | | | `Table`: the retire link's first half; in a gather, whether the table is zero |
@@ -20,14 +20,16 @@
 //! | | | `User`: bit 63 clear: no such page, or, in a gather, the next frame, plus one |
 //! | | | `Object`: its page in the object |
 //!
-//! Fields without a use in a kind are 0, but for the first link of user memory that has no `AnonKey`.
+//! Fields without a use in a kind are 0, but for the first link of user memory that has no `AnonKey`. Of the
+//! mapcount, bit 29 is set in frames of objects alone: whatever a frame has become since it was looked up,
+//! an exchange that expects the bit changes the count of such a frame, or nothing.
 //!
 //! Two records share a cache line. CPUs take frames from their zone in runs that start at even numbers, so
 //! two CPUs write one line only where frames were freed on another CPU than they were allocated on, or memory
 //! is in fragments.
 
 use crate::frame::Init;
-use crate::frame::record::shared_folio::{COUNT, MOST_MAPPINGS};
+use crate::frame::record::shared_folio::COUNT;
 use crate::frame::record::{AnonKey, FrameState, Kind};
 use crate::machine::Cpu;
 use crate::sync::RawSpinLock;
@@ -202,8 +204,9 @@ impl<C: Cpu> FrameMeta<C> {
 
     /// Whether a write has to copy the frame, unless that changes: others map it or have references.
     pub(crate) fn may_need_copy(&self) -> bool {
-        let state = self.state();
-        !state.is_exclusive() && (state.has_one_reference(), self.mapcount()) != (true, 1)
+        // What is exclusive is mapped once; the count of an object's frame has a flag.
+        let is_kept = |state: FrameState| state.has_one_reference() || state.is_exclusive();
+        self.mapcount.load(Relaxed) != 1 || !is_kept(self.state())
     }
 
     /// Counts a second mapping of a frame, which is not *exclusive* afterwards. The caller holds the lock of
@@ -260,29 +263,6 @@ impl<C: Cpu> FrameMeta<C> {
         self.mapcount.store(count, Relaxed);
     }
 
-    /// Raises the mapcount. Returns the count before; `None` where it would overflow. From 0 on, the caller
-    /// hands a reference of its own to all entries together.
-    pub(in crate::frame) fn add_mapping(&self) -> Option<u32> {
-        let more = |count: u32| {
-            let fits = count < MOST_MAPPINGS || mutant!("meta.mapcount-overflows");
-            fits.then(|| count.wrapping_add(1))
-        };
-        self.mapcount.update(Relaxed, Relaxed, more).ok()
-    }
-
-    /// Lowers the mapcount. Returns whether this was the last mapping: then the caller puts the reference
-    /// that the entries held together.
-    ///
-    /// AcqRel: what was done through the other entries comes before the frame is freed. Pairs with itself:
-    /// only the last of the mappings puts a reference.
-    #[must_use]
-    pub(in crate::frame) fn remove_mapping(&self) -> bool {
-        let order = if mutant!("meta.mapping-removed-relaxed") { Relaxed } else { AcqRel };
-        let before = self.mapcount.fetch_sub(1, order);
-        debug_assert_ne!(before, 0, "a mapping removed that was never added");
-        before == 1
-    }
-
     /// Lowers the mapcount of an exclusive frame to 0: a plain store, because no other entry maps it. The
     /// caller has cleared that entry, and the frame was *exclusive* after that.
     #[inline(always)]
@@ -315,19 +295,19 @@ impl<C: Cpu> FrameMeta<C> {
     /// the table's lock.
     #[inline(always)]
     pub(crate) fn used_parts(&self) -> u32 {
-        self.mapcount.load(Relaxed)
+        self.word.load(Relaxed)
     }
 
     /// Notes which parts of a table may be in use. The caller holds the table's lock.
     #[inline(always)]
     pub(crate) fn set_used_parts(&self, parts: u32) {
-        self.mapcount.store(parts, Relaxed);
+        self.word.store(parts, Relaxed);
     }
 
     /// The lock of a table page's entries.
     pub(crate) fn table_lock(&self) -> &RawSpinLock<C> {
         debug_assert_eq!(self.state().kind(), Kind::Table, "only tables have a lock");
-        RawSpinLock::from_word(&self.word)
+        RawSpinLock::from_word(&self.mapcount)
     }
 
     /// The owner of memory of an object, as numbers that the owner understands: an object and an offset in

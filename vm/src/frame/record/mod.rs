@@ -5,6 +5,7 @@
 //! | `kind` | [`Kind`]: what a frame is used for |
 //! | `state` | [`FrameState`]: kind, order, flags and refcount in one word; its transitions |
 //! | `meta` | [`FrameMeta`]: the record, and the only code that reads or writes one |
+//! | `mappings` | the count of the entries of a base frame |
 //! | `anon_key` | [`AnonKey`]: the page that mapped a frame of anonymous memory first |
 //! | `folio` | the records of a folio that huge entries map |
 //! | `shared_folio` | the count of the huge entries of one folio, up to its split |
@@ -16,6 +17,7 @@ mod anon_key;
 mod extent;
 mod folio;
 mod kind;
+mod mappings;
 mod meta;
 mod retired;
 mod shared_folio;

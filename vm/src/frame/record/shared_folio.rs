@@ -2,7 +2,7 @@
 //!
 //! The mapcount in the record of the first frame:
 //!
-//! | folio | bit 31, *whole* | bit 30, *splitting* | bits 0..30 |
+//! | folio | bit 31, *whole* | bit 30, *splitting* | bits 0..29 |
 //! |---|---|---|---|
 //! | *exclusive* | 0 | 0 | 1: its one leaf |
 //! | shared | 1 | 0 | its leaves |
@@ -16,6 +16,8 @@
 //!       ├─ try_make_folio_exclusive ─┘  └─┘ one leaf more, one less: one read-modify-write
 //!       └─ rejoin_part, rejoin_first ◄── split, and one leaf maps every frame
 //! ```
+//!
+//! Bit 29 is that of an object's base frame ([`OF_OBJECT`]), which never was a part of a folio.
 //!
 //! Each leaf lies in a table of another space, so the locks of tables do not order what is done to the count.
 //! The flags do: they are in its word. One leaf more or less is a compare-exchange that fails where a split
@@ -38,10 +40,13 @@ use crate::units::Order;
 const WHOLE: u32 = 1 << 31;
 /// The records of its frames are being written.
 const SPLITTING: u32 = 1 << 30;
+/// The count of a base frame of an object that was no part of a folio: it is never *exclusive*, so all that
+/// change it use read-modify-writes.
+pub(super) const OF_OBJECT: u32 = 1 << 29;
 /// The bits of the count.
-pub(super) const COUNT: u32 = SPLITTING - 1;
-/// Mapcounts beyond this are refused, so that none ever reaches the flags.
-pub(super) const MOST_MAPPINGS: u32 = 1 << 29;
+pub(super) const COUNT: u32 = OF_OBJECT - 1;
+/// Mapcounts beyond this are refused, so that none ever reaches the flags. One bit, which no lower one has.
+pub(super) const MOST_MAPPINGS: u32 = 1 << 28;
 
 /// What counts the huge leaves of a folio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -121,6 +121,114 @@ fn loom_a_joint_reference_against_a_late_flush() {
     });
 }
 
+/// A frame of an object, with the reference of its index, that one entry maps.
+fn mapped_object_frame() -> Arc<FrameMeta<TestCpu>> {
+    let meta = Arc::new(FrameMeta::of_model());
+    become_object_frame(&meta, 1);
+    map_without_reference(&meta);
+    meta
+}
+
+fn become_object_frame(meta: &FrameMeta<TestCpu>, object: u64) {
+    meta.set_state(FrameState::TAKEN_FRAME);
+    meta.set_owner(object, 0);
+    meta.begin_as_objects_frame();
+    assert!(meta.put_to_use(Kind::Object));
+}
+
+/// What a fault does under the lock of its table. `false` where it is no object's frame.
+fn map_without_reference(meta: &FrameMeta<TestCpu>) -> bool {
+    if meta.add_mapping_of_object() {
+        return true;
+    }
+    let is_there = meta.try_get();
+    if is_there {
+        map(meta);
+    }
+    is_there
+}
+
+#[test]
+fn loom_a_mapping_without_a_reference_against_a_late_flush() {
+    run_model(UNBOUNDED, || {
+        let meta = mapped_object_frame();
+        let other = meta.clone();
+        let fault = crate::sync::testing::thread::spawn(move || {
+            TestCpu::become_cpu(1);
+            assert!(map_without_reference(&other));
+            assert!(other.mapcount() > 0 && other.state().refcount() > 0, "a frame is mapped, and not held");
+            unmap(&other)
+        });
+        let late = unmap(&meta);
+        let freed = fault.join().unwrap() + late;
+        assert_eq!((freed, meta.mapcount(), meta.state().refcount()), (0, 0, 1), "only the index's is left");
+    });
+}
+
+/// The frame leaves its object, which puts its reference at once, and is freed: it is a table next, whose lock
+/// is taken.
+#[test]
+fn loom_a_frame_that_has_become_a_table_is_not_counted() {
+    let seen: &'static [AtomicUsize; 2] = std::boxed::Box::leak(std::boxed::Box::default());
+    run_model(UNBOUNDED, move || {
+        let meta = mapped_object_frame();
+        let other = meta.clone();
+        let fault = crate::sync::testing::thread::spawn(move || {
+            TestCpu::become_cpu(1);
+            let is_mapped = other.add_mapping_of_object();
+            seen[usize::from(is_mapped)].fetch_add(1, Relaxed);
+            is_mapped && unmap(&other) == 1
+        });
+        assert_eq!(is_last(meta.put()), 0, "the entry has a reference");
+        let is_freed = unmap(&meta) == 1;
+        if is_freed {
+            meta.end_as_frame();
+            assert!(meta.put_to_use(Kind::Table));
+            meta.set_used_parts(u32::MAX);
+            meta.set_mapcount(1);
+        }
+        assert_ne!(fault.join().unwrap(), is_freed, "it is freed once");
+        if is_freed {
+            assert_eq!(
+                (meta.mapcount(), meta.used_parts()),
+                (1, u32::MAX),
+                "the lock of a table was counted up"
+            );
+        }
+    });
+    assert!(seen.iter().all(|count| count.load(Relaxed) > 0), "the model must see both");
+}
+
+/// The frame leaves its object, is freed, and becomes another object's: a fault of the first that has counted
+/// a mapping of that finds its object without the frame.
+#[test]
+fn loom_a_frame_that_another_object_has_now_is_found_missing() {
+    run_model(UNBOUNDED, || {
+        let meta = mapped_object_frame();
+        let slot = Arc::new(AtomicU64::<TestCpu>::new(1));
+        assert_eq!(slot.load(Relaxed), 1, "a word of the model from now on");
+        let (other, same) = (meta.clone(), slot.clone());
+        let fault = crate::sync::testing::thread::spawn(move || {
+            TestCpu::become_cpu(1);
+            if !other.add_mapping_of_object() {
+                return false;
+            }
+            if same.load(Acquire) == 1 {
+                assert_eq!(other.owner(), (1, 0), "another object's frame is mapped");
+            }
+            unmap(&other) == 1
+        });
+        slot.swap(0, AcqRel);
+        assert_eq!(is_last(meta.put()), 0, "the entry has a reference");
+        if unmap(&meta) == 1 {
+            meta.end_as_frame();
+            become_object_frame(&meta, 2);
+            assert!(map_without_reference(&meta));
+        }
+        fault.join().unwrap();
+    });
+}
+
 #[test]
 fn loom_two_entries_use_a_frame_before_the_last_of_them_frees_it() {
     run_model(UNBOUNDED, || {

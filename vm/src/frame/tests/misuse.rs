@@ -61,7 +61,7 @@ fn counts_that_would_overflow_are_refused_before() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
     let first = memory.alloc_frame(AllocRequest::DIRTY).unwrap().into_user();
-    let (pfn, most) = (first.pfn(), 1 << 29);
+    let (pfn, most) = (first.pfn(), 1 << 28);
     let meta = memory.meta(pfn).unwrap();
     meta.set_mapcount(most);
     let first = first.map().expect_err("the mapcount is at its limit");

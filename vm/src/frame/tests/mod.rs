@@ -1,5 +1,6 @@
 //! The allocator against a plain model, with small memories.
 
+mod mappings;
 mod misuse;
 mod pools;
 
@@ -245,26 +246,6 @@ fn the_last_of_several_holders_frees_user_memory() {
 }
 
 #[test]
-fn all_mappings_of_a_frame_hold_one_reference_together() {
-    let machine = TestMachine::new(64);
-    let memory = memory(&machine);
-    let owner = memory.alloc_zeroed(Priority::Normal).unwrap().into_file((1, 0));
-    let meta = memory.meta(owner.pfn()).unwrap();
-    let counts = || (meta.mapcount(), meta.state().refcount());
-    let [first, second] = [(); 2].map(|()| memory.try_get(owner.pfn()).unwrap().map().unwrap());
-    assert_eq!(counts(), (2, 2));
-    drop(first);
-    assert_eq!(counts(), (1, 2));
-    drop(second);
-    assert_eq!(counts(), (0, 1));
-    let last = owner.map().unwrap();
-    assert_eq!(counts(), (1, 1));
-    drop(last);
-    assert_eq!(meta.state().kind(), Kind::Cached);
-    assert_whole(&memory);
-}
-
-#[test]
 fn a_table_is_attached_once_and_detached_once() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
@@ -272,7 +253,7 @@ fn a_table_is_attached_once_and_detached_once() {
     let meta = memory.meta(table.pfn()).unwrap();
     assert!(!meta.state().is_attached());
     drop(meta.table_lock().lock(crate::sync::lockdep::table(crate::units::Level::Pte)));
-    meta.set_mapcount(3);
+    meta.set_used_parts(3);
     let pfn = table.attach(&memory);
     assert!(meta.state().is_attached());
     // SAFETY: nothing points to it.
@@ -281,7 +262,7 @@ fn a_table_is_attached_once_and_detached_once() {
     assert!(detach().is_none());
     // SAFETY: nothing points to it.
     unsafe { detached.free_unwalked() };
-    assert_eq!((meta.state().kind(), meta.mapcount()), (Kind::Cached, 0));
+    assert_eq!((meta.state().kind(), meta.mapcount(), meta.used_parts()), (Kind::Cached, 0, 0));
     drop(memory.alloc_table(Priority::Normal).unwrap());
     assert_whole(&memory);
 }

@@ -58,8 +58,8 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             _ => None,
         };
         let pfn = find()?;
-        let frame = memory.try_get(pfn)?;
+        let frame = memory.map_of_object(pfn).ok().flatten()?;
         // Else it was freed in between, and is another page's.
-        if find() == Some(pfn) && frame.order() == Order::BASE { frame.map().ok() } else { None }
+        (find() == Some(pfn)).then_some(frame)
     }
 }

@@ -15,11 +15,12 @@
 use super::Fallback;
 use super::attempt::FaultContext;
 use super::decide::Decision;
-use super::prepared::Prepared;
+use super::prepared::{Fill, Prepared, Slow};
 use super::proof::Proof;
 use super::source::Source;
 use crate::frame::FolioSize;
 use crate::machine::Machine;
+use crate::object::FoundPage;
 use crate::space::AddressSpace;
 use crate::table::{EntryRef, LockedTable};
 use crate::units::{Access, Order, Rights, Vpn};
@@ -105,11 +106,53 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 space.faults().assign_anon(vma, reading).ok_or(Fallback::VmaChanged)?;
             }
         }
-        if ask.of_object && !self.is_current(source, (vma, access), prepared) {
-            return Err(Fallback::VmaChanged);
+        if ask.of_object {
+            self.confirm_object(source, (vma, access), prepared)?;
         }
         let rights = vma.rights();
         Ok(Confirmed { space, table, slot: entry.slot, page, access, rights })
+    }
+
+    /// P12, under the lock of the table: asks whether the object has the prepared folio still for the page,
+    /// where it is an object's. A base frame that was found is counted first: then it is the one that the
+    /// object has, or has had.
+    ///
+    /// # Errors
+    /// [`Fallback::VmaChanged`] where it has not; [`Fallback::NoMemory`] where no more mappings can be
+    /// counted.
+    fn confirm_object(
+        &self,
+        source: Source<'_, M>,
+        (vma, access): (&Vma<M::Cpu>, Access),
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<(), Fallback> {
+        let Some(object) = source.object() else { return Ok(()) };
+        if access == Access::Write && source.tracked_by(vma).is_some() {
+            let page = vma.frame_offset(self.page);
+            let is_dirty = object.is_dirty(&self.space.vm.memory, page, self.reading);
+            if !is_dirty && !mutant!("fault.dirty-not-rechecked") {
+                return Err(Fallback::VmaChanged);
+            }
+        }
+        prepared.count_found()?;
+        // What the object has of the folio that is to be mapped, if it reaches as far.
+        let find = |order: Order| {
+            let first = vma.frame_offset(pages_of(order, self.page).start);
+            let has_room = object.has_room(first, order) || mutant!("fault.end-not-rechecked");
+            has_room.then(|| object.find(&self.space.vm.memory, first, self.reading))
+        };
+        let is_current = match &prepared.slow {
+            Slow::Ready(_, Fill::Object(frame)) => {
+                find(frame.order()).and_then(FoundPage::frame) == Some(frame.pfn())
+            }
+            Slow::Ready(_, Fill::Mapped(frame)) => find(Order::BASE) == Some(FoundPage::Frame(frame.pfn())),
+            Slow::Ready(_, Fill::ObjectFrames(frames)) => {
+                find(Order::HUGE) == Some(FoundPage::InSplitFolio(frames.first()))
+            }
+            _ => true,
+        };
+        let is_current = is_current || mutant!("fault.backing-not-rechecked");
+        if is_current { Ok(()) } else { Err(Fallback::VmaChanged) }
     }
 
     /// Whether the entries of a folio of this order, which may be several, are as seen: one as it was read,

@@ -23,7 +23,7 @@ use crate::frame::{
 };
 use crate::machine::{Entry, Machine};
 use crate::space::Vm;
-use crate::units::{PageSize, Vpn};
+use crate::units::{PageSize, Pfn, Vpn};
 use crate::vma::{OrderSet, Vma};
 use core::fmt;
 use core::mem;
@@ -99,6 +99,10 @@ pub(super) enum Fill<'v, M: Machine> {
     Page(PageFill<'v, M>),
     /// An object's folio, with a reference for the entry.
     Object(FrameRef<'v, M>),
+    /// An object's base frame, to be counted under the lock.
+    Found(Pfn),
+    /// The same, counted.
+    Mapped(MappedFrame<'v, M>),
     /// The frames of an object's folio that was split, with a reference of each.
     ObjectFrames(FolioFrames<'v, M>),
     /// Nothing to map: what was wanted is kept elsewhere.

@@ -16,7 +16,7 @@
 use super::Fallback;
 use super::attempt::FaultContext;
 use super::decide::Goal;
-use super::prepared::{Fill, Owner, Prepared, Slow, Want};
+use super::prepared::{Fill, Owner, Prepared, Want};
 use super::proof::Proof;
 use crate::frame::HugetlbTake;
 use crate::machine::{Entry, Machine};
@@ -68,7 +68,8 @@ impl<'r, M: Machine> Source<'r, M> {
         })
     }
 
-    fn object(self) -> Option<&'r Object<M::Cpu>> {
+    /// The object that has the pages.
+    pub fn object(self) -> Option<&'r Object<M::Cpu>> {
         match self {
             Self::Object(object) | Self::Hugetlb(_, Some(object)) => Some(object),
             _ => None,
@@ -178,7 +179,8 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
                 {
                     return Err(Fallback::Beyond);
                 }
-                self.find_page(object, prepared)?;
+                let is_copied = self.vma.is_private() && (access == Access::Write || goal == Goal::Pin);
+                self.find_page(object, is_copied, prepared)?;
                 if stores {
                     self.may_store(object, prepared)?;
                 }
@@ -217,13 +219,24 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         Ok(Some(Order::BASE))
     }
 
-    /// A base page of an object.
-    fn find_page(&self, object: &Object<M::Cpu>, prepared: &mut Prepared<'v, M>) -> Result<(), Fallback> {
+    /// A base page of an object. One that is to be mapped is counted under the lock, where an entry's mapping
+    /// is its only read-modify-write; one that is to be copied is held by a reference.
+    fn find_page(
+        &self,
+        object: &Object<M::Cpu>,
+        is_copied: bool,
+        prepared: &mut Prepared<'v, M>,
+    ) -> Result<(), Fallback> {
         let (memory, offset) = (&self.space.vm.memory, self.vma.frame_offset(self.page));
         if !object.has_room(offset, Order::BASE) {
             return Err(Fallback::Beyond);
         }
+        let want = Want::Page(object.number(), offset);
         let pfn = match object.find(memory, offset, self.reading) {
+            FoundPage::Frame(pfn) if !is_copied => {
+                prepared.found(want, Fill::Found(pfn));
+                return Ok(());
+            }
             FoundPage::Frame(pfn) | FoundPage::InSplitFolio(pfn) => pfn,
             FoundPage::InFolio(pfn) => {
                 object.split_folio(memory, offset, self.reading).map_err(not_filled)?;
@@ -236,7 +249,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         if frame.order() != Order::BASE {
             return Err(Fallback::VmaChanged);
         }
-        prepared.found(Want::Page(object.number(), offset), Fill::Object(frame));
+        prepared.found(want, Fill::Object(frame));
         Ok(())
     }
 
@@ -343,40 +356,6 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         let fill = Fill::Object(prepared.get_found(pfn)?);
         prepared.found(want, fill);
         Ok(Some(size.order()))
-    }
-
-    /// P12, under the lock of the table: whether the object has the prepared folio still for the page. True
-    /// of what is no object's.
-    pub(super) fn is_current(
-        &self,
-        source: Source<'_, M>,
-        (vma, access): (&Vma<M::Cpu>, Access),
-        prepared: &Prepared<'v, M>,
-    ) -> bool {
-        let Some(object) = source.object() else { return true };
-        if access == Access::Write && source.tracked_by(vma).is_some() {
-            let page = vma.frame_offset(self.page);
-            let is_dirty = object.is_dirty(&self.space.vm.memory, page, self.reading);
-            if !is_dirty && !mutant!("fault.dirty-not-rechecked") {
-                return false;
-            }
-        }
-        // What the object has of the folio that is to be mapped, if it reaches as far.
-        let find = |order: Order| {
-            let first = vma.frame_offset(pages_of(order, self.page).start);
-            let has_room = object.has_room(first, order) || mutant!("fault.end-not-rechecked");
-            has_room.then(|| object.find(&self.space.vm.memory, first, self.reading))
-        };
-        let is_current = match &prepared.slow {
-            Slow::Ready(_, Fill::Object(frame)) => {
-                find(frame.order()).and_then(FoundPage::frame) == Some(frame.pfn())
-            }
-            Slow::Ready(_, Fill::ObjectFrames(frames)) => {
-                find(Order::HUGE) == Some(FoundPage::InSplitFolio(frames.first()))
-            }
-            _ => true,
-        };
-        is_current || mutant!("fault.backing-not-rechecked")
     }
 }
 

@@ -130,13 +130,15 @@ impl<'v, M: Machine> Prepared<'v, M> {
             Fill::Hugetlb(folio) => Some(folio.into_mapped_at(key)),
             Fill::Object(frame) => frame.map_folio().ok(),
             Fill::ObjectFrames(frames) => frames.into_mapped(),
-            Fill::Blank(_) | Fill::ToZero(_) | Fill::HugetlbCopy(_) | Fill::Page(_) | Fill::Elsewhere => None,
+            Fill::Found(_) | Fill::Mapped(_) | Fill::ToZero(_) => None,
+            Fill::Blank(_) | Fill::HugetlbCopy(_) | Fill::Page(_) | Fill::Elsewhere => None,
         }
     }
 
     /// As [`take_mapped`](Self::take_mapped), of a base page: an object's, or the space's own.
     pub(super) fn take_base(&mut self, key: AnonKey) -> Option<MappedFrame<'v, M>> {
         match self.take()? {
+            Fill::Mapped(frame) => Some(frame),
             Fill::Object(frame) => frame.map().ok(),
             Fill::Blank(frame) => Some(frame.into_mapped_at(key)),
             _ => None,
@@ -202,13 +204,28 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
-    /// Drops the reference to an object's folio that was found: it ends with the read section, as an object
-    /// that ends may have the pool's only page.
+    /// Drops the reference to an object's folio that was found, or its number: it ends with the read section,
+    /// as an object that ends may have the pool's only page.
     pub(super) fn forget_found(&mut self) {
-        let is_found = matches!(self.slow, Slow::Ready(_, Fill::Object(_) | Fill::ObjectFrames(_)));
+        let is_found = matches!(
+            self.slow,
+            Slow::Ready(_, Fill::Object(_) | Fill::Found(_) | Fill::Mapped(_) | Fill::ObjectFrames(_))
+        );
         if is_found && !mutant!("pool.backing-kept-between-attempts") {
             self.slow = Slow::Nothing;
         }
+    }
+
+    /// Counts the mapping of a base frame that was found, for the entry whose table is locked.
+    ///
+    /// # Errors
+    /// As of [`get_found`](Self::get_found).
+    pub(super) fn count_found(&mut self) -> Result<(), Fallback> {
+        if let Slow::Ready(want, Fill::Found(pfn)) = self.slow {
+            let mapped = self.vm.memory.map_of_object(pfn).map_err(|_| Fallback::NoMemory)?;
+            self.slow = Slow::Ready(want, Fill::Mapped(mapped.ok_or(Fallback::VmaChanged)?));
+        }
+        Ok(())
     }
 
     /// A reference to a frame that an object has.
