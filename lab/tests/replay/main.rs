@@ -12,6 +12,7 @@ use std::sync::Arc;
 mod accounting;
 mod conclusion;
 mod cost;
+mod files;
 mod forks;
 mod hostile;
 mod huge;
