@@ -1,14 +1,16 @@
 //! Pages of files, of which Linux's page cache decides when an entry comes and goes.
 //!
-//! A load maps the pages around it that the cache has (`fault_around_bytes`); a replay that does not know
-//! them maps its page alone. The cache gives pages up, and has them written back, when it sees fit.
+//! A load maps the pages around it that the cache has (`fault_around_bytes`); a replay whose trace does not
+//! say which they are maps its page alone. The cache gives pages up, and has them written back, when it sees
+//! fit.
 
 use super::checker::Checker;
 use super::difference::DifferenceKind as Kind;
-use super::files::FileKind;
+use super::files::{FileKind, FileTable};
 use super::judge::AccessOutcome;
+use super::objects::MIDDLE;
 use super::player::Player;
-use super::step::{Act, CallStep, Tried, pages};
+use super::step::{Act, CallStep, Step, Steps, Tried, pages};
 use crate::trace::{Access as FaultAccess, Cause, Fault};
 use interleaf::units::{Access, Order, VirtAddr, Vpn, VpnRange};
 use interleaf::vma::{VmaAttributes, VmaFlags, pages_of};
@@ -84,5 +86,25 @@ impl Checker<'_> {
             }
             _ => None,
         }
+    }
+}
+
+impl Steps {
+    /// The step, with what the page cache had around a load of a file.
+    pub(super) fn with_cached(&self, step: Step, time_ns: u64, files: &FileTable) -> Step {
+        let Step::Touch { addr, tried } = step else { return step };
+        let found = self.unbuilt.file_at(addr.0).filter(|_| tried != Tried::As(Access::Write));
+        let Some((mapped, file)) = found.filter(|(_, file)| files.kind(*file) == FileKind::Disk) else {
+            return step;
+        };
+        let Some(offset) = self.unbuilt.file_offset(addr.0) else { return step };
+        let has = |bit: u32| {
+            let page = |at: u64| (at / 4096 + u64::from(bit)).checked_sub(u64::from(MIDDLE));
+            let is_mapped = page(addr.0).is_some_and(|page| mapped.contains(&(page * 4096)));
+            let of_file = page(offset).filter(|_| is_mapped && bit != MIDDLE);
+            of_file.is_some_and(|page| files.has_cached(file, page, time_ns))
+        };
+        let cached = (0..=2 * MIDDLE).filter(|&bit| has(bit)).fold(0, |all, bit| all | 1 << bit);
+        if cached == 0 { step } else { Step::TouchFile { addr, tried, cached } }
     }
 }

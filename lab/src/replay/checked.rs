@@ -36,7 +36,7 @@ impl<'a> CheckedReplay<'a> {
     pub fn with<R>(replay: &Replay, f: impl FnOnce(&CheckedReplay<'_>) -> R) -> Result<R, String> {
         let machine = setup::machine(replay.frames).map_err(|error| error.to_string())?;
         let begins = machine.enter(CpuId(0));
-        let vm = setup::vm(&machine, replay.huge)?;
+        let vm = setup::vm(&machine, replay.huge, &replay.files)?;
         drop(begins);
         let result = f(&CheckedReplay { replay, machine: &machine, vm: &vm });
         let _ends = machine.enter(CpuId(0));

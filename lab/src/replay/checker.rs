@@ -1,7 +1,7 @@
 //! Holds each answer of a life that is played against the recorded one.
 
 use super::difference::DifferenceKind as Kind;
-use super::filling::{Filling, Had, note_filled, populated};
+use super::filling::{Filling, Had, note_brought, note_filled, populated};
 use super::final_map::{self, Gap};
 use super::fork_windows::ForkWindows;
 use super::huge_setting::HugeSetting;
@@ -99,9 +99,9 @@ impl<'a> Checker<'a> {
         self.resident.begin(player);
         match self.steps.steps[at] {
             Step::Nothing => {}
-            Step::Touch { addr, tried } | Step::TouchBeyond { addr, tried } => {
-                self.touch(at, addr, tried, player, filled)
-            }
+            Step::Touch { addr, tried }
+            | Step::TouchFile { addr, tried, .. }
+            | Step::TouchBeyond { addr, tried } => self.touch(at, addr, tried, player, filled),
             Step::Barred { by, .. } => self.barred(at, by),
             Step::Call(number) => self.call(at, &self.steps.calls[number as usize], player, filled),
         }
@@ -186,7 +186,7 @@ impl<'a> Checker<'a> {
         let is_zero = before.is_some_and(|(frame, _)| frame == player.space.vm().memory().zero_frame());
         let mappers = before.filter(|_| !is_zero).map_or(0, |(frame, _)| player.mappers(page, frame));
         let (raised, growths) = (player.counts.raised(), player.counts.growths());
-        let done = self.perform(at, addr, tried, player);
+        let done = self.perform(at, addr, tried, player, filled);
         let raised = player.counts.raised() - raised;
         self.verdict.performed += 1;
         self.verdict.faulted += u64::from(raised > 0);
@@ -219,6 +219,7 @@ impl<'a> Checker<'a> {
         addr: VirtAddr,
         tried: Tried,
         player: &Player<'_, '_>,
+        filled: &mut Vec<Filled>,
     ) -> Result<(), Signal> {
         let anonymous = |player: &Player<'_, '_>| {
             player.space.inspect().vma_at(addr).filter(|_| self.unsettled.is_possible())
@@ -227,6 +228,12 @@ impl<'a> Checker<'a> {
         let imposed = player.objects.lengths_imposed();
         let done = match self.steps.steps[at] {
             Step::TouchBeyond { .. } => player.touch_beyond(addr, tried),
+            Step::TouchFile { cached, .. } => {
+                let lacking = player.lacking(addr, cached);
+                let done = player.touch_file(addr, tried, cached);
+                note_brought(lacking, filled);
+                done
+            }
             _ => player.touch(addr, tried),
         };
         if had_none && let Some(vma) = anonymous(player).filter(|vma| !vma.anon.is_none()) {

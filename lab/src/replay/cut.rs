@@ -272,7 +272,7 @@ fn family(cuts: Vec<Cut>, lowest_hint: u64, files: &FileTable) -> Result<Family,
         let index = |number: usize| cut.numbers.binary_search(&number).expect("an event of its own");
         forks.extend(cut.forks.iter().map(|&(number, child)| ((life, index(number)), child)));
         let segments = cut.segments.iter().map(|&(number, bytes)| (index(number), bytes)).collect();
-        family.steps.push(Steps::at_exec(&cut.life.start, lowest_hint));
+        family.steps.push(Steps::at_exec(&cut.life.start, files, lowest_hint));
         signals.push(signalled(&cut.life.events));
         family.lives.push(Life { segments, ..cut.life });
     }

@@ -4,8 +4,12 @@
 //! A file is its device, its inode and its base name. Traces of format 1 have device and inode in maps alone;
 //! a call has the path, which the maps of the same trace may say more of. What lies on a device, and what the
 //! kernel makes by itself, is no file here: anonymous memory stands in for it.
+//!
+//! Traces of format 2 have more of most: the length when it was first mapped, whether it lives in memory, and
+//! what the page cache had of it.
 
-use crate::trace::{Call, Event, Header, Image, Kind, Mapping, Sys};
+use super::page_history::PageHistory;
+use crate::trace::{Cached, Call, Event, FileFacts, Header, Image, Inode, Kind, Mapping, Sys};
 use interleaf_linux_abi::MapFlags;
 use std::collections::HashMap;
 
@@ -25,17 +29,30 @@ pub enum FileKind {
 /// The files of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct FileTable {
-    kinds: Vec<FileKind>,
+    files: Vec<File>,
     by_identity: HashMap<Identity, FileNr>,
     /// What maps say of the file of a path.
     by_path: HashMap<String, Identity>,
+    /// All of an inode: it may have several base names.
+    by_inode: HashMap<Inode, Vec<FileNr>>,
+    is_cache_followed: bool,
+    /// Of faults that read pages in, by thread and instant: when the last of them had come.
+    read_in: HashMap<(u32, u64), u64>,
+}
+
+/// What is known of a file.
+#[derive(Clone, Debug)]
+struct File {
+    kind: FileKind,
+    len_bytes: Option<u64>,
+    cached: PageHistory,
 }
 
 /// What a file is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Identity {
     /// Device, inode, base name.
-    Inode(String, u64, String),
+    Inode(Inode, String),
     /// A path of which no map says more.
     Path(String),
 }
@@ -43,7 +60,7 @@ enum Identity {
 impl FileTable {
     /// Those of a trace.
     pub fn of(header: &Header, events: &[Event]) -> FileTable {
-        let mut table = FileTable::default();
+        let mut table = FileTable { is_cache_followed: header.page_cache, ..FileTable::default() };
         table.note_image(&header.image);
         for event in events {
             match &event.kind {
@@ -59,17 +76,40 @@ impl FileTable {
                 table.number(kind, identity);
             }
         }
+        events.iter().for_each(|event| table.note_facts(event));
+        table.note_faults(events);
         table
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.kinds.len()
+        self.files.len()
     }
 
     /// Where the pages of a file live.
     pub fn kind(&self, file: FileNr) -> FileKind {
-        self.kinds[file.0 as usize]
+        self.files[file.0 as usize].kind
+    }
+
+    /// The length of a file when it was first mapped, bytes; `None` where the trace does not have it.
+    pub fn len_bytes(&self, file: FileNr) -> Option<u64> {
+        self.files[file.0 as usize].len_bytes
+    }
+
+    /// Whether the trace says what the page cache had.
+    pub fn is_cache_followed(&self) -> bool {
+        self.is_cache_followed
+    }
+
+    /// When the page cache had what a fault of a thread met. A fault that has to read pages in is taken again
+    /// once they have come.
+    pub fn met_ns(&self, tid: u32, time_ns: u64) -> u64 {
+        self.read_in.get(&(tid, time_ns)).copied().unwrap_or(time_ns)
+    }
+
+    /// Whether the page cache had a page of a file at an instant, as far as the trace says so.
+    pub fn has_cached(&self, file: FileNr, page: u64, time_ns: u64) -> bool {
+        self.is_cache_followed && self.files[file.0 as usize].cached.has(page, time_ns)
     }
 
     /// The file that a granted call mapped; `None` where it was none.
@@ -94,9 +134,48 @@ impl FileTable {
     }
 
     fn number(&mut self, kind: FileKind, identity: Identity) {
-        let next = FileNr(self.kinds.len() as u32);
+        let next = FileNr(self.files.len() as u32);
+        let inode = match &identity {
+            Identity::Inode(inode, _) => Some(*inode),
+            Identity::Path(_) => None,
+        };
         if *self.by_identity.entry(identity).or_insert(next) == next {
-            self.kinds.push(kind);
+            self.files.push(File { kind, len_bytes: None, cached: PageHistory::default() });
+            inode.into_iter().for_each(|inode| self.by_inode.entry(inode).or_default().push(next));
+        }
+    }
+
+    /// Notes the faults in which pages came: those that their threads added before they did anything else.
+    fn note_faults(&mut self, events: &[Event]) {
+        let mut last: HashMap<u32, u64> = HashMap::new();
+        for event in events {
+            match (&event.kind, last.get(&event.tid)) {
+                (Kind::Fault(_), _) => drop(last.insert(event.tid, event.time_ns)),
+                (Kind::Cache(change), Some(&fault_ns)) if change.cached == Cached::Added => {
+                    self.read_in.insert((event.tid, fault_ns), event.time_ns);
+                }
+                (Kind::File(_) | Kind::Cache(_), _) => {}
+                _ => drop(last.remove(&event.tid)),
+            }
+        }
+    }
+
+    fn note_facts(&mut self, event: &Event) {
+        let inode = match &event.kind {
+            Kind::File(FileFacts { inode, .. }) => inode,
+            Kind::Cache(change) => &change.inode,
+            _ => return,
+        };
+        for file in self.by_inode.get(inode).into_iter().flatten() {
+            let file = &mut self.files[file.0 as usize];
+            match &event.kind {
+                Kind::File(facts) => {
+                    file.kind = if facts.is_in_memory { FileKind::Memory } else { FileKind::Disk };
+                    file.len_bytes = Some(facts.len_bytes);
+                }
+                Kind::Cache(change) => file.cached.note(event.time_ns, change),
+                _ => {}
+            }
         }
     }
 
@@ -106,16 +185,20 @@ impl FileTable {
         let name = call.file.as_ref().filter(|_| is_mapped && call.result.is_some_and(|at| at >= 0))?;
         let path = path_of(name);
         let kind = kind_of(name)?;
-        let known = self.by_path.get(path).cloned();
+        let by_inode = call.inode.map(|inode| Identity::Inode(inode, base_of(path)));
+        let known = by_inode.or_else(|| self.by_path.get(path).cloned());
         Some((kind, known.unwrap_or_else(|| Identity::Path(path.to_string()))))
     }
 }
 
 fn identity_of_mapping(mapping: &Mapping) -> Option<(FileKind, Identity)> {
-    let kind = kind_of(&mapping.name).filter(|_| mapping.inode != 0)?;
-    let path = path_of(&mapping.name);
-    let base = path.rsplit('/').next().unwrap_or(path).to_string();
-    Some((kind, Identity::Inode(mapping.device.clone(), mapping.inode, base)))
+    let kind = kind_of(&mapping.name)?;
+    let inode = Inode::of_map(&mapping.device, mapping.inode)?;
+    Some((kind, Identity::Inode(inode, base_of(path_of(&mapping.name)))))
+}
+
+fn base_of(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_string()
 }
 
 /// The path without Linux's word for a file that has no name any more.

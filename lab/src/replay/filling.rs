@@ -1,5 +1,6 @@
 //! What pages get their frames by: zeroed, or copied from another.
 
+use super::objects::Object;
 use super::player::Player;
 use super::step::{Act, CallStep};
 use super::verdict::Filled;
@@ -52,6 +53,12 @@ pub fn note_filled(page: Vpn, had: Had, player: &Player<'_, '_>, filled: &mut Ve
             }
         },
     }
+}
+
+/// Notes pages of a file that came because the page cache had them: those that it lacked, and has.
+pub fn note_brought(lacking: Option<(Object<'_>, Vec<u64>)>, filled: &mut Vec<Filled>) {
+    let Some((object, pages)) = lacking else { return };
+    filled.extend(pages.into_iter().filter_map(|page| object.frame_of(page)).map(Filled::Zeroed));
 }
 
 /// The pages that a call may make present, with what they had before.

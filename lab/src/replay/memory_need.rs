@@ -17,6 +17,7 @@
 
 use super::files::{FileNr, FileTable};
 use super::life::{Family, Life, Then};
+use super::objects::MIDDLE;
 use super::page_set::PageSet;
 use super::pieces::Pieces;
 use super::spans::Spans;
@@ -55,6 +56,7 @@ pub fn frames_at_once(family: &Family, files: &FileTable, setting: Setting) -> u
         for step in &steps.steps[turn.from..turn.to] {
             match *step {
                 Step::Nothing | Step::Barred { .. } => {}
+                Step::TouchFile { addr, .. } => need.touch_around(turn.life, addr.vpn()),
                 Step::Touch { addr, .. } | Step::TouchBeyond { addr, .. } => {
                     need.touch(turn.life, addr.vpn())
                 }
@@ -157,6 +159,18 @@ impl Need {
         };
         around.into_iter().for_each(|some| self.fill(life, some));
         self.fill(life, page.0..page.0 + 1);
+        self.count(life);
+    }
+
+    /// A load of a file maps pages around its own, and brings others: at most so many on either side.
+    fn touch_around(&mut self, life: usize, page: Vpn) {
+        self.touch(life, page);
+        let Space { has, files, .. } = &mut self.spaces[life];
+        let around = page.0.saturating_sub(MIDDLE.into())..page.0 + u64::from(MIDDLE) + 1;
+        for (part, (file, origin)) in files.parts(&around) {
+            has.add(part.clone());
+            self.of_files.add(pages_of_file(*file, origin.wrapping_add(part.start), part.end - part.start));
+        }
         self.count(life);
     }
 

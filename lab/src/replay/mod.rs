@@ -12,7 +12,8 @@
 //! |---|---|
 //! | `life` `cut` | cuts a trace into address spaces, each from exec or fork to its end |
 //! | `thp_disable` | which of them have huge pages disabled |
-//! | `filling` `cached` | frames that pages got; pages of files that Linux's page cache decides about |
+//! | `filling` | frames that pages got |
+//! | `page_history` `cached` | what Linux's page cache had of files; what it alone decided |
 //! | `files` `objects` | the files that were mapped, by their numbers; as objects |
 //! | `step` `act` `signals` | the action for each event, before the clock runs |
 //! | `locked` `sealed` `unbuilt` | memory of kinds that the library does not have, followed |
@@ -65,6 +66,7 @@ mod memory;
 mod memory_need;
 mod moves;
 mod objects;
+mod page_history;
 mod page_set;
 mod pieces;
 mod play;
@@ -104,7 +106,7 @@ pub use timed::{Timed, TimedReplay};
 pub use times::{CallTimes, FaultTimes, Times};
 pub use verdict::{Agreed, CallCount};
 
-use crate::trace::{Event, Header, TraceReader};
+use crate::trace::{Event, Header, Kind, TraceReader};
 use files::FileTable;
 use interleaf::space::Path;
 use interleaf::vma::HugePolicy;
@@ -114,6 +116,14 @@ use step::Step;
 
 /// Memory that an event takes, bytes, with its step.
 const BYTES_OF_EVENT: u64 = (size_of::<Event>() + size_of::<Step>()) as u64;
+
+/// How many events are of programs, the files, and those events: what is told of files is no event of a
+/// program.
+fn split(header: &Header, mut events: Vec<Event>) -> (u64, FileTable, Vec<Event>) {
+    let files = FileTable::of(header, &events);
+    events.retain(|event| !matches!(event.kind, Kind::File(_) | Kind::Cache(_)));
+    (events.len() as u64, files, events)
+}
 
 /// A trace, decoded and cut.
 pub struct Replay {
@@ -176,9 +186,8 @@ impl Replay {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn within(memory: Memory, header: Header, events: Vec<Event>) -> Result<Replay, String> {
-        let recorded = events.len() as u64;
+        let (recorded, files, events) = split(&header, events);
         let linux = Recorded::of(header.pid, &events);
-        let files = FileTable::of(&header, &events);
         let (families, left_out) = cut::families(&header, events, &files)?;
         let huge = HugeSetting::recorded(&header);
         let mut replay =

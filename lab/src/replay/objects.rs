@@ -1,8 +1,9 @@
 //! The files of a trace as objects of the library, for one family: made when they are first mapped, kept to
 //! its end, as the page cache keeps them.
 //!
-//! A trace has no contents: pages are filled with zeros. Their lengths follow what the faults tell, where the
-//! trace does not have them: an access that ended in SIGBUS was beyond the end, one that did not was not.
+//! A trace has no contents: pages are filled with zeros. A file is as long as it was when it was first
+//! mapped, if the trace has that, and from then on its length follows what the faults tell: an access that
+//! ended in SIGBUS was beyond the end, one that did not was not.
 
 use super::files::{FileKind, FileNr, FileTable};
 use super::player::Player;
@@ -16,7 +17,6 @@ use interleaf::vma::{ObjectId, VmaAttributes};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-const PAGE: u64 = PAGE_SIZE as u64;
 /// Of a key: its pages are written back.
 const WRITTEN_BACK: u64 = 1 << 32;
 
@@ -71,6 +71,10 @@ impl<'v> Objects<'v> {
         }
         let written_back = if self.files.kind(file) == FileKind::Disk { WRITTEN_BACK } else { 0 };
         let object = Object::paged(self.vm, PagerKey(u64::from(file.0) | written_back))?;
+        if let Some(len_bytes) = self.files.len_bytes(file) {
+            // Longer than any object: it is as long as any.
+            let _reach = object.set_len_bytes(len_bytes, |_| None::<&AddressSpace<'v, ReplayMachine>>);
+        }
         self.numbers.borrow_mut().insert(object.id(), file);
         Ok(handle.insert(object).clone())
     }
@@ -119,13 +123,30 @@ impl<'v> Player<'_, 'v> {
         object.frame_of(first)
     }
 
+    /// Before a load at the address: the pages around it that Linux's page cache had, the bits of `cached`,
+    /// come into the object.
+    pub(super) fn bring_cached(&self, addr: VirtAddr, cached: u32) {
+        let Some((object, page)) = self.space.object_at(addr) else { return };
+        for page in around_pages(page, cached).filter(|&page| object.frame_of(page).is_none()) {
+            // Not brought: the load maps less, and the difference is listed.
+            let _read = object.read_at(bytes(page), &mut [0]);
+        }
+    }
+
+    /// Those of the pages that the object lacks.
+    pub(super) fn lacking(&self, addr: VirtAddr, cached: u32) -> Option<(Object<'v>, Vec<u64>)> {
+        let (object, page) = self.space.object_at(addr)?;
+        let lacking = around_pages(page, cached).filter(|&page| object.frame_of(page).is_none()).collect();
+        Some((object, lacking))
+    }
+
     /// Before an access that ended in SIGBUS: the file at the address ends before its page.
     #[cold]
     pub(super) fn end_file_before(&self, addr: VirtAddr) {
         if let Some((object, page)) = self.space.object_at(addr)
-            && object.len_bytes() > page * PAGE
+            && object.len_bytes() > bytes(page)
         {
-            self.impose_length(&object, page * PAGE);
+            self.impose_length(&object, bytes(page));
         }
     }
 
@@ -133,9 +154,9 @@ impl<'v> Player<'_, 'v> {
     /// granted it. Whether it did not before.
     #[cold]
     pub(super) fn extend_file_to(&self, addr: VirtAddr) -> bool {
-        let found = self.space.object_at(addr).filter(|(object, page)| object.len_bytes() <= page * PAGE);
+        let found = self.space.object_at(addr).filter(|(object, page)| object.len_bytes() <= bytes(*page));
         if let Some((object, page)) = &found {
-            self.impose_length(object, (page + 1) * PAGE);
+            self.impose_length(object, bytes(page + 1));
         }
         found.is_some()
     }
@@ -145,4 +166,18 @@ impl<'v> Player<'_, 'v> {
         let _reach = object.set_len_bytes(len_bytes, |id| self.find(id));
         self.objects.lengths_imposed.set(self.objects.lengths_imposed.get() + 1);
     }
+}
+
+/// The page that the middle of a word of cached pages is about.
+pub const MIDDLE: u32 = 15;
+
+/// The pages of an object around one, of a word that has a bit for each.
+fn around_pages(page: u64, cached: u32) -> impl Iterator<Item = u64> {
+    let bits = (0..u32::BITS).filter(move |bit| cached & 1 << bit != 0);
+    bits.filter_map(move |bit| (page + u64::from(bit)).checked_sub(u64::from(MIDDLE)))
+}
+
+/// The bytes of so many pages; the most there are if they are more.
+fn bytes(pages: u64) -> u64 {
+    pages.saturating_mul(PAGE_SIZE as u64)
 }

@@ -112,6 +112,7 @@ impl<'a, 'v> Player<'a, 'v> {
         match *step {
             Step::Nothing | Step::Barred { .. } => true,
             Step::Touch { addr, tried } => self.touch(addr, tried).is_ok(),
+            Step::TouchFile { addr, tried, cached } => self.touch_file(addr, tried, cached).is_ok(),
             Step::TouchBeyond { addr, tried } => self.touch_beyond(addr, tried).is_ok(),
             Step::Call(at) => {
                 let call = &all.calls[at as usize];
@@ -139,6 +140,15 @@ impl<'a, 'v> Player<'a, 'v> {
             let Tried::As(access) = tried else { return self.touch_as(addr, Access::Write) };
             self.touch_as(addr, access)
         })
+    }
+
+    /// Loads a byte of a file, around which the page cache had these pages.
+    ///
+    /// # Errors
+    /// The signal that the program would have got.
+    pub fn touch_file(&self, addr: VirtAddr, tried: Tried, cached: u32) -> Result<(), Signal> {
+        self.bring_cached(addr, cached);
+        self.touch(addr, tried)
     }
 
     /// Touches a byte beyond the end of its file, as Linux saw it.

@@ -19,6 +19,8 @@ use interleaf::vma::{Areas, VmaFlags};
 pub type ReplayMachine = SoftMachine<Host, X86<false>>;
 
 const PAGE: u64 = PAGE_SIZE as u64;
+/// Linux's default of `fault_around_bytes`.
+const AROUND_BYTES: u64 = 64 << 10;
 /// One past the last byte of user space.
 const TASK_END: u64 = (1 << 47) - PAGE;
 /// Linux's own rounding: a third of user space.
@@ -32,9 +34,15 @@ pub fn machine(frames: u64) -> std::io::Result<ReplayMachine> {
 }
 
 /// The system on that machine.
-pub fn vm(machine: &ReplayMachine, huge: HugeSetting) -> Result<Vm<'_, ReplayMachine>, String> {
+pub fn vm<'m>(
+    machine: &'m ReplayMachine,
+    huge: HugeSetting,
+    files: &FileTable,
+) -> Result<Vm<'m, ReplayMachine>, String> {
     let options = VmOptions {
         pager: Some(&ZeroPager),
+        // Without a record of the page cache a load maps its page alone.
+        fault_around_bytes: if files.is_cache_followed() { AROUND_BYTES } else { PAGE },
         huge_pages: huge.policy,
         mthp: huge.sizes(),
         shared_huge_pages: huge.shared,

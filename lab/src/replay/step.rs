@@ -30,6 +30,16 @@ pub enum Step {
         /// How.
         tried: Tried,
     },
+    /// Load a byte of a file of which the page cache had these pages: page `15 + n` from that of the byte on
+    /// by bit `n`, less 30.
+    TouchFile {
+        /// Which.
+        addr: VirtAddr,
+        /// How.
+        tried: Tried,
+        /// Which pages.
+        cached: u32,
+    },
     /// Touch a byte beyond the end of its file, for which Linux sent SIGBUS.
     TouchBeyond {
         /// Which.
@@ -159,7 +169,7 @@ pub struct Steps {
     /// What `mseal` has sealed.
     sealed: Sealed,
     /// Memory of kinds that the library does not have.
-    unbuilt: Unbuilt,
+    pub(super) unbuilt: Unbuilt,
     /// System V segments that are attached: bytes by address.
     attached: HashMap<u64, u64>,
     /// The lowest address that Linux grants as a hint: lower ones count as this one.
@@ -169,8 +179,8 @@ pub struct Steps {
 impl Steps {
     /// No step yet, of a program that starts with this image, where Linux takes hints below `lowest_hint` for
     /// it.
-    pub fn at_exec(image: &Image, lowest_hint: u64) -> Steps {
-        Steps { lowest_hint, unbuilt: Unbuilt::at_exec(image), ..Steps::default() }
+    pub fn at_exec(image: &Image, files: &FileTable, lowest_hint: u64) -> Steps {
+        Steps { lowest_hint, unbuilt: Unbuilt::at_exec(image, files), ..Steps::default() }
     }
 
     /// Decides what to do for the next event.
@@ -179,7 +189,10 @@ impl Steps {
     /// One line: a call that cannot have succeeded as recorded.
     pub fn add(&mut self, event: &Event, told: Told, files: &FileTable) -> Result<(), String> {
         let step = match &event.kind {
-            Kind::Fault(fault) => self.touch(fault, told.signal),
+            Kind::Fault(fault) => {
+                let step = self.touch(fault, told.signal);
+                self.with_cached(step, files.met_ns(event.tid, event.time_ns), files)
+            }
             Kind::Call(call) => self.call(call, told.segment, files)?,
             _ => Step::Nothing,
         };
@@ -231,7 +244,7 @@ impl Steps {
         let file_offset = self.file_offset(call);
         self.locked.note(call, expected);
         self.sealed.note(call, expected);
-        self.unbuilt.follow(call, expected);
+        self.unbuilt.follow(call, expected, files);
         self.calls.push(CallStep { sys: call.sys, act, way, expected, refused, file_offset });
         u32::try_from(self.calls.len() - 1).map(Step::Call).map_err(|_| "too many calls".to_string())
     }

@@ -65,7 +65,7 @@ impl<'a> Stage<'a> {
     ) -> Result<R, String> {
         let machine = setup::machine(replay.frames).map_err(|error| error.to_string())?;
         let _cpu = machine.enter(CpuId(0));
-        let vm = setup::vm(&machine, replay.huge)?;
+        let vm = setup::vm(&machine, replay.huge, &replay.files)?;
         let layouts = replay.families.iter().map(|family| setup::layout(&replay.header, family)).collect();
         f(Stage { replay, machine: &machine, vm: &vm, layouts })
     }

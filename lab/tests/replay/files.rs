@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::forks::{fork, in_process};
+use interleaf_lab::trace::{CacheChange, Cached, FileFacts, Inode};
 
 const AT: u64 = TOP - 0x4_1000;
 const LEN: u64 = 0x3_2000;
@@ -159,4 +160,60 @@ fn what_is_no_file_has_a_stand_in_that_is_named() {
     let report = check(vec![file("/dev/card0", SHARED), read(0)]);
     assert_eq!(report.files.stand_ins.get("/dev/card0"), Some(&1), "{}", report.text());
     assert!(report.text().contains("/dev/card0"), "{}", report.text());
+}
+
+// The page cache, followed.
+
+const DATA: Inode = Inode { device: 5, number: 7 };
+
+fn cache(first: u64, pages: u64, cached: Cached) -> Event {
+    at(PID, Kind::Cache(CacheChange { inode: DATA, first, pages, cached }))
+}
+
+/// The file, of so many bytes, mapped and found to have its first eight pages in the page cache; then the
+/// events.
+fn followed(len_bytes: u64, events: Vec<Event>) -> Report {
+    let mut mapped = file("/data", PRIVATE);
+    if let Kind::Call(call) = &mut mapped.kind {
+        call.inode = Some(DATA);
+    }
+    let facts = FileFacts { inode: DATA, len_bytes, is_in_memory: false };
+    let mut all = vec![mapped, at(PID, Kind::File(facts)), cache(0, 8, Cached::Found)];
+    all.extend(events);
+    for (number, event) in all.iter_mut().enumerate() {
+        event.time_ns = 1000 * number as u64;
+    }
+    let replay = Replay::of(Header { page_cache: true, ..header() }, all).unwrap();
+    let [locked, report] = [Path::Locked, Path::Speculative].map(|path| replay.check(path, |_| ()).unwrap());
+    let differences =
+        |report: &Report| report.differences.iter().map(|row| (row.kind, row.count)).collect::<Vec<_>>();
+    assert_eq!(differences(&locked), differences(&report));
+    report
+}
+
+fn followed_alike(len_bytes: u64, events: Vec<Event>) {
+    let report = followed(len_bytes, events);
+    assert!(report.differences.is_empty(), "{}", report.text());
+}
+
+#[test]
+fn a_load_maps_around_it_what_the_page_cache_had() {
+    followed_alike(LEN, vec![read(0), write(3, Cause::Protection), write(9, Cause::Absent)]);
+    let report = followed(LEN, vec![read(0), read(3)]);
+    assert_eq!((report.unexplained, report.count_of(DifferenceKind::FileCache)), (0, 1), "{}", report.text());
+    followed_alike(LEN, vec![cache(3, 1, Cached::Removed), read(0), read(3)]);
+}
+
+#[test]
+fn what_a_fault_has_read_in_is_mapped_around_it_when_it_is_tried_again() {
+    let read_in = |number| vec![read(17), cache(16, 16, Cached::Added), write(number, Cause::Protection)];
+    followed_alike(LEN, read_in(20));
+    // What came later was not there before.
+    followed_alike(LEN, vec![read(17), write(20, Cause::Absent), cache(20, 1, Cached::Added)]);
+}
+
+#[test]
+fn a_length_that_was_recorded_is_the_length() {
+    let refused = beyond(4).to_vec();
+    followed_alike(0x3001, [refused, vec![read(3)]].concat());
 }

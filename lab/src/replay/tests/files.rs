@@ -13,7 +13,7 @@ fn image(mappings: Vec<Mapping>) -> Image {
 fn mapped(name: &str, result: i64) -> Call {
     let args = [0, 4096, 1, 2, 3, 0];
     let file = Some(name.into());
-    Call { sys: Sys::Mmap, args, result: Some(result), start_ns: 0, end_ns: 0, file }
+    Call { sys: Sys::Mmap, args, result: Some(result), start_ns: 0, end_ns: 0, file, inode: None }
 }
 
 fn table(at_exec: Vec<Mapping>, calls: &[Call], at_exit: Vec<Mapping>) -> FileTable {
