@@ -17,6 +17,7 @@ pub mod lacking;
 pub mod membarrier;
 pub mod memory;
 mod on_all_cpus;
+pub mod page_cache;
 pub mod pagemap;
 pub mod pending_file;
 pub mod perf;

@@ -1,10 +1,11 @@
 //! What is done for a call: the library's own, the nearest that it has, or nothing.
 
+use super::files::FileTable;
 use super::step::{Act, STAND_IN, Way, round_up, stand_in_flags};
 use super::thp_disable::granted_thp_disable;
 use super::unbuilt::GUARD_INSTALL;
 use crate::trace::{Call, Sys};
-use interleaf::space::{MapRequest, Place, Sharing};
+use interleaf::space::{MapRequest, Place, Sharing, SyncMode};
 use interleaf::units::VirtAddr;
 use interleaf::vma::VmaFlags;
 use interleaf_linux_abi::{MapFlags, advice, map_request};
@@ -37,6 +38,7 @@ pub fn act(call: &Call, result: i64) -> (Act, Way) {
         Sys::Mmap if is_anonymous(fourth) => map_anonymous(call, result),
         // What Linux found wrong with the file cannot be found here.
         Sys::Mmap if failed => (Act::Nothing, Way::Left),
+        // Files are found before (`map_file`).
         Sys::Mmap => (Act::StandIn(stand_in(call, result)), Way::StandIn),
         Sys::MapShadowStack if !failed => {
             let place = Place::Fixed(VirtAddr(result as u64));
@@ -57,6 +59,7 @@ pub fn act(call: &Call, result: i64) -> (Act, Way) {
         Sys::Madvise if advice::advice(third as i32).is_some() => {
             (Act::Madvise { addr, len, advice: third as i32 }, Way::Carried)
         }
+        Sys::Msync if !failed => (msync(addr, len, third), Way::Carried),
         Sys::Brk => (Act::Brk { addr }, Way::Carried),
         Sys::Mremap if !failed => {
             (Act::Mremap { addr, old_len: len, new_len: third, flags: fourth, to: fifth }, Way::Imposed)
@@ -119,6 +122,32 @@ fn map_anonymous(call: &Call, result: i64) -> (Act, Way) {
     request.len_bytes = round_up(len, if flags.contains(MapFlags::HUGETLB) { 2 << 20 } else { 4096 });
     let place = Place::Fixed(VirtAddr(result as u64));
     (Act::StandIn(MapRequest { place, ..request }), Way::Imposed)
+}
+
+/// What is done for a granted mmap of a file. What Linux locked is made present.
+pub fn map_file(call: &Call, files: &FileTable) -> Option<(Act, Way)> {
+    let file = files.of_call(call)?;
+    let [addr, len_bytes, prot, flags, _, offset] = call.args;
+    let (request, _) = map_request(addr, len_bytes, prot as u32, flags as u32);
+    let flags = MapFlags::from_bits_retain(flags as u32);
+    let private = flags & MapFlags::TYPE == MapFlags::PRIVATE;
+    let sharing = if private { Sharing::Private } else { Sharing::Shared };
+    let is_locked = flags.contains(MapFlags::LOCKED);
+    let request = MapRequest { sharing, populate: request.populate || is_locked, ..request };
+    let act = Act::MapFile { file, first: offset / 4096, request };
+    Some((act, if is_locked { Way::Imposed } else { Way::Carried }))
+}
+
+/// A granted msync.
+fn msync(addr: u64, len: u64, flags: u64) -> Act {
+    const INVALIDATE: u64 = 2;
+    const SYNC: u64 = 4;
+    let mode = match flags {
+        _ if flags & SYNC != 0 => SyncMode::Sync,
+        _ if flags & INVALIDATE != 0 => SyncMode::Invalidate,
+        _ => SyncMode::Async,
+    };
+    Act::Msync { addr, len, mode }
 }
 
 fn stand_in(call: &Call, result: i64) -> MapRequest<'static> {

@@ -3,9 +3,11 @@
 use super::Replay;
 use super::checker::Checker;
 use super::fault_counts::FaultCounts;
+use super::file_report::MappedFiles;
 use super::huge::HugePages;
 use super::huge_setting::HugeSetting;
 use super::life::Family;
+use super::objects::Objects;
 use super::play::{self, Visitor};
 use super::player::Player;
 use super::report::Report;
@@ -34,7 +36,7 @@ impl<'a> CheckedReplay<'a> {
     pub fn with<R>(replay: &Replay, f: impl FnOnce(&CheckedReplay<'_>) -> R) -> Result<R, String> {
         let machine = setup::machine(replay.frames).map_err(|error| error.to_string())?;
         let begins = machine.enter(CpuId(0));
-        let vm = setup::vm(&machine, replay.huge)?;
+        let vm = setup::vm(&machine, replay.huge, &replay.files)?;
         drop(begins);
         let result = f(&CheckedReplay { replay, machine: &machine, vm: &vm });
         let _ends = machine.enter(CpuId(0));
@@ -58,6 +60,7 @@ impl<'a> CheckedReplay<'a> {
         let before = self.vm.memory().check().expect("frames add up at the start").allocated;
         let mut report = Report::new(header, self.replay.recorded, self.replay.left_out, *huge);
         report.huge = HugePages::of(header, families);
+        report.files = MappedFiles::of(families, &self.replay.files);
         let mut unchecked = 0;
         for (number, family) in families.iter().enumerate() {
             self.check_family(family, path, &mut progress, &mut report)?;
@@ -83,10 +86,13 @@ impl<'a> CheckedReplay<'a> {
     ) -> Result<(), String> {
         let Replay { header, huge, .. } = self.replay;
         let counted = self.vm.totals();
-        let space = setup::space(self.vm, setup::layout(header, family), path, &family.lives[0])?;
+        let objects = Objects::new(self.vm, &self.replay.files);
+        let layout = setup::layout(header, family);
+        let space = setup::space(self.vm, layout, path, &family.lives[0], &objects)?;
         let counts = FaultCounts::default();
         let mut checking = Checking::new(family, header.limits, *huge, progress);
-        play::play(family, self.machine, space, header.limits.stack_bytes, &counts, &mut checking)?;
+        let stack_limit = header.limits.stack_bytes;
+        play::play(family, self.machine, space, stack_limit, &counts, &objects, &mut checking)?;
         let Checking { checkers, filled, .. } = checking;
         let (faults, totals) = (counts.faults(), self.vm.totals().since(&counted));
         assert_eq!(totals.get(Counter::PgFault), faults.raised, "Done + fallbacks + errors = faults");

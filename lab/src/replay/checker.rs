@@ -1,6 +1,7 @@
 //! Holds each answer of a life that is played against the recorded one.
 
 use super::difference::DifferenceKind as Kind;
+use super::filling::{Filling, Had, note_brought, note_filled, populated};
 use super::final_map::{self, Gap};
 use super::fork_windows::ForkWindows;
 use super::huge_setting::HugeSetting;
@@ -13,11 +14,13 @@ use super::ranges::Ranges;
 use super::regions::Regions;
 use super::resident::ResidentNow;
 use super::signals::{Signalled, signalled};
-use super::step::{Act, CallStep, Step, Steps, Tried, Way};
+use super::step::{CallStep, Step, Steps, Tried, Way};
 use super::unsettled::Unsettled;
 use super::verdict::{Filled, Verdict};
+use crate::machine::soft::Signal;
 use crate::trace::{Event, Kind as EventKind, Limits, Mode};
-use interleaf::units::{Access, CpuId, PageSize, Pfn, Rights, VirtAddr, Vpn, VpnRange};
+use interleaf::units::{Access, CpuId, PageSize, Pfn, Rights, VirtAddr, Vpn};
+use interleaf::vma::VmaAttributes;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -51,6 +54,8 @@ pub struct Checker<'a> {
     pub(super) brought: PageSet,
     /// Regions that Linux may have mapped by huge pages.
     pub(super) regions: Regions,
+    /// Pages of files that a fault around them may have mapped for Linux.
+    pub(super) around: PageSet,
     /// By thread, the pages of the faults in kernel mode that were the last things it did.
     pub(super) kernel_faults: HashMap<u32, HashSet<Vpn>>,
     resident: ResidentNow,
@@ -82,6 +87,7 @@ impl<'a> Checker<'a> {
             huge,
             brought: PageSet::default(),
             regions: Regions::default(),
+            around: PageSet::default(),
             kernel_faults: HashMap::new(),
             resident: ResidentNow::new(may_be_huge),
             verdict: Verdict::default(),
@@ -93,7 +99,9 @@ impl<'a> Checker<'a> {
         self.resident.begin(player);
         match self.steps.steps[at] {
             Step::Nothing => {}
-            Step::Touch { addr, tried } => self.touch(at, addr, tried, player, filled),
+            Step::Touch { addr, tried }
+            | Step::TouchFile { addr, tried, .. }
+            | Step::TouchBeyond { addr, tried } => self.touch(at, addr, tried, player, filled),
             Step::Barred { by, .. } => self.barred(at, by),
             Step::Call(number) => self.call(at, &self.steps.calls[number as usize], player, filled),
         }
@@ -119,6 +127,7 @@ impl<'a> Checker<'a> {
         child.during_forks.clone_from(&self.during_forks);
         child.brought.clone_from(&self.brought);
         child.regions.clone_from(&self.regions);
+        child.around.clone_from(&self.around);
         self.unsettled.copy_to(&mut child.unsettled);
         child.imposed.clone_from(&self.imposed);
         child.imposed_pages.clone_from(&self.imposed_pages);
@@ -169,6 +178,7 @@ impl<'a> Checker<'a> {
                 .differ(Kind::MeanwhileFault, at, || format!("{fault:x?}: forbidden at the same time"));
         }
         let huge_before = player.huge_page_at(page);
+        let had = Had::of(page, player);
         let before = player.space.inspect().resident_frame(page);
         let is_present = player.machine.leaf_at(page).is_some();
         let is_brought = is_present && self.brought.contains(page);
@@ -176,19 +186,11 @@ impl<'a> Checker<'a> {
         let is_zero = before.is_some_and(|(frame, _)| frame == player.space.vm().memory().zero_frame());
         let mappers = before.filter(|_| !is_zero).map_or(0, |(frame, _)| player.mappers(page, frame));
         let (raised, growths) = (player.counts.raised(), player.counts.growths());
-        let anonymous = |player: &Player<'_, '_>| {
-            player.space.inspect().vma_at(addr).filter(|_| self.unsettled.is_possible())
-        };
-        let had_none = anonymous(player).is_some_and(|vma| vma.anon.is_none());
-        let done = player.touch(addr, tried);
-        if had_none && let Some(vma) = anonymous(player).filter(|vma| !vma.anon.is_none()) {
-            let range = vma.range.start.addr().0..vma.range.end.addr().0;
-            self.unsettled.note_first_fault(at, &self.life.events[at], range);
-        }
+        let done = self.perform(at, addr, tried, player, filled);
         let raised = player.counts.raised() - raised;
         self.verdict.performed += 1;
         self.verdict.faulted += u64::from(raised > 0);
-        self.note_filled(page, before.map(|(frame, _)| frame), player, filled);
+        note_filled(page, had, player, filled);
         let with_it = self.note_folio(page, beside, player, filled);
         self.note_touched(page, is_present, player);
         if before.is_none() || is_zero {
@@ -199,33 +201,76 @@ impl<'a> Checker<'a> {
         }
         if player.counts.growths() > growths {
             // A stack that grows in place keeps its copies' identity, a mapping put below it has none.
-            self.imposed.extend(
-                player
-                    .space
-                    .inspect()
-                    .vma_at(addr)
-                    .map(|vma| vma.range.start.addr().0..vma.range.end.addr().0),
-            );
+            let range = |vma: VmaAttributes| vma.range.start.addr().0..vma.range.end.addr().0;
+            self.imposed.extend(player.space.inspect().vma_at(addr).map(range));
         }
-        let outcome =
-            AccessOutcome { is_present, is_zero, raised, is_huge: huge_before.is_some() || is_brought };
+        let is_huge = huge_before.is_some() || is_brought;
+        let outcome = AccessOutcome { is_present, is_zero, raised, is_huge };
+        self.compare(at, done, outcome, huge_before, player);
+        self.note_around(addr, tried, player);
+        let event = &self.life.events[at];
+        self.last_fault.insert(page, (event.tid, event.time_ns));
+    }
+
+    /// Performs the access of a fault, and notes what is not in an entry: a mapping's identity, a length.
+    fn perform(
+        &mut self,
+        at: usize,
+        addr: VirtAddr,
+        tried: Tried,
+        player: &Player<'_, '_>,
+        filled: &mut Vec<Filled>,
+    ) -> Result<(), Signal> {
+        let anonymous = |player: &Player<'_, '_>| {
+            player.space.inspect().vma_at(addr).filter(|_| self.unsettled.is_possible())
+        };
+        let had_none = anonymous(player).is_some_and(|vma| vma.anon.is_none());
+        let imposed = player.objects.lengths_imposed();
+        let done = match self.steps.steps[at] {
+            Step::TouchBeyond { .. } => player.touch_beyond(addr, tried),
+            Step::TouchFile { cached, .. } => {
+                let lacking = player.lacking(addr, cached);
+                let done = player.touch_file(addr, tried, cached);
+                note_brought(lacking, filled);
+                done
+            }
+            _ => player.touch(addr, tried),
+        };
+        if had_none && let Some(vma) = anonymous(player).filter(|vma| !vma.anon.is_none()) {
+            let range = vma.range.start.addr().0..vma.range.end.addr().0;
+            self.unsettled.note_first_fault(at, &self.life.events[at], range);
+        }
+        if player.objects.lengths_imposed() > imposed {
+            self.differ(Kind::FileLength, at, String::new);
+        }
+        done
+    }
+
+    /// Compares what an access came to with what Linux's fault did.
+    fn compare(
+        &mut self,
+        at: usize,
+        done: Result<(), Signal>,
+        outcome: AccessOutcome,
+        huge_before: Option<Vpn>,
+        player: &Player<'_, '_>,
+    ) {
+        let EventKind::Fault(fault) = self.life.events[at].kind else { return };
+        let addr = VirtAddr(fault.address);
         let difference = match (done, self.signalled.contains_key(&at)) {
             (Ok(()), false) => self.judge_fault(at, &fault, outcome, player),
             (Err(_), true) => None,
             (Err(_), false) => Some(self.judge_refused(at, &fault)),
-            (Ok(()), true) if judge::is_stand_in(player, addr) => Some(Kind::FileFault),
+            (Ok(()), true) if judge::is_stand_in(player, addr) => Some(Kind::StandInPage),
             (Ok(()), true) => Some(Kind::Allowed),
         };
-        if let Some(kind) = difference {
-            let was = if is_present { "present" } else { "absent" };
-            let kind = if self.is_imposed(addr) && !kind.is_explained() { Kind::ImposedPage } else { kind };
-            if let (Kind::HugeSupply, Some(first)) = (kind, huge_before) {
-                self.verdict.lacked_huge.insert(first.0);
-            }
-            self.differ(kind, at, || format!("{fault:x?}: page {was} here, {raised} faults"));
+        let Some(kind) = difference else { return };
+        let was = if outcome.is_present { "present" } else { "absent" };
+        let kind = if self.is_imposed(addr) && !kind.is_explained() { Kind::ImposedPage } else { kind };
+        if let (Kind::HugeSupply, Some(first)) = (kind, huge_before) {
+            self.verdict.lacked_huge.insert(first.0);
         }
-        let event = &self.life.events[at];
-        self.last_fault.insert(page, (event.tid, event.time_ns));
+        self.differ(kind, at, || format!("{fault:x?}: page {was} here, {} faults", outcome.raised));
     }
 
     /// After a write to private memory no other space has the page's frame: it was copied if one had it, and
@@ -258,52 +303,20 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn note_filled(
-        &self,
-        page: Vpn,
-        before: Option<Pfn>,
-        player: &Player<'_, '_>,
-        filled: &mut Vec<Filled>,
-    ) {
-        let after = player.space.inspect().resident_frame(page).map(|(frame, _)| frame);
-        let zero = player.space.vm().memory().zero_frame();
-        match (before, after) {
-            (_, None) => {}
-            (_, Some(after)) if after == zero || before == Some(after) => {}
-            (Some(from), Some(to)) if from != zero => filled.push(Filled::Copied(from, to)),
-            (_, Some(after)) => match player.huge_page_at(page) {
-                None => filled.push(Filled::Zeroed(after)),
-                Some(first) => {
-                    // Once for all pages that a call makes present.
-                    let block = Filled::ZeroedFolio(Pfn(after.0 - (page.0 - first.0)));
-                    if filled.last() != Some(&block) {
-                        filled.push(block);
-                    }
-                }
-            },
-        }
-    }
-
     fn call(&mut self, at: usize, call: &CallStep, player: &Player<'_, '_>, filled: &mut Vec<Filled>) {
         let populated = populated(call, player);
         self.note_imposed_pages(at, call, player);
         let resident = self.resident.before(call, player);
-        let advised = frames_before(call, populated, player);
+        let filling = Filling::before(call, populated, player);
         let ours = player.call(call);
         self.resident.after(&resident, player);
         if let EventKind::Call(recorded) = &self.life.events[at].kind {
             self.unsettled.note_call(recorded, self.life.events[at].tid);
             self.regions.note_collapse(recorded);
         }
-        for (page, before) in advised {
-            self.note_filled(page, before, player, filled);
-        }
-        // A new mapping replaces the pages that were there.
-        if !matches!(call.act, Act::Madvise { .. }) {
-            let new = populated.start.addr().0..populated.end.addr().0;
-            player.pages_with_entries(new).for_each(|page| self.note_filled(page, None, player, filled));
-        }
+        filling.note(player, filled);
         self.note_huge_change(call, populated, player);
+        self.note_around_of_call(call, populated, player);
         let agreed = ours == call.expected;
         let count = self.verdict.calls.entry((call.sys, call.way)).or_default();
         count.times += 1;
@@ -337,7 +350,8 @@ impl<'a> Checker<'a> {
     fn compare_maps(&mut self, player: &Player<'_, '_>) {
         let End::Exited(image) = &self.life.end else { return };
         self.verdict.resident.note_linux(image);
-        let (linux, ours) = (final_map::linux_lines(image), final_map::our_lines(player.space));
+        let (linux, ours) =
+            (final_map::linux_lines(image, player.objects), final_map::our_lines(player.space));
         self.verdict.map_compared = true;
         for gap in final_map::compare(&linux, &ours) {
             let kind = match gap {
@@ -369,30 +383,4 @@ impl<'a> Checker<'a> {
         let events = &self.life.events;
         events.iter().rposition(names).unwrap_or(events.len().saturating_sub(1))
     }
-}
-
-/// The pages that a call makes present itself; advice that failed has done so up to a hole, or to a mapping
-/// without rights.
-fn populated(call: &CallStep, player: &Player<'_, '_>) -> VpnRange {
-    let (start, pages) = match call.act {
-        Act::Madvise { addr, .. } if call.expected < 0 => {
-            let asked = call.act.populated_pages();
-            (addr, if asked == 0 { 0 } else { asked.min(player.accessible_pages(VirtAddr(addr))) })
-        }
-        Act::Madvise { addr, .. } => (addr, call.populated_pages()),
-        _ => (call.expected as u64, call.populated_pages()),
-    };
-    let first = VirtAddr(start).vpn();
-    VpnRange::new(first, first.add(pages))
-}
-
-/// The mapped pages that an advice makes present, with the frames that they have before.
-fn frames_before(call: &CallStep, populated: VpnRange, player: &Player<'_, '_>) -> Vec<(Vpn, Option<Pfn>)> {
-    if !matches!(call.act, Act::Madvise { .. }) || populated.is_empty() {
-        return Vec::new();
-    }
-    let bytes = populated.start.addr().0..populated.end.addr().0;
-    let mapped = player.mappings(bytes).map(|vma| vma.range.intersect(populated));
-    let pages = mapped.flat_map(|part| (part.start.0..part.end.0).map(Vpn));
-    pages.map(|page| (page, player.space.inspect().resident_frame(page).map(|(frame, _)| frame))).collect()
 }

@@ -2,6 +2,7 @@
 //!
 //! Every event of a trace is in one life, or counted in [`LeftOut`].
 
+use super::files::FileTable;
 use super::life::{End, Family, LeftOut, Life, Then, Turn};
 use super::setup;
 use super::signals::{Signalled, signalled};
@@ -16,7 +17,11 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// One line: an event that no replay can perform.
-pub fn families(header: &Header, events: Vec<Event>) -> Result<(Vec<Family>, LeftOut), String> {
+pub fn families(
+    header: &Header,
+    events: Vec<Event>,
+    files: &FileTable,
+) -> Result<(Vec<Family>, LeftOut), String> {
     let mut cutter = Cutter::default();
     cutter.begin(header.pid, Arc::new(header.image.clone()));
     for (number, event) in events.into_iter().enumerate() {
@@ -24,7 +29,7 @@ pub fn families(header: &Header, events: Vec<Event>) -> Result<(Vec<Family>, Lef
     }
     cutter.left_out.forked_processes = cutter.forked.values().filter(|&&alive| alive).count() as u64;
     let lowest_hint = setup::lowest_hint(header);
-    let families = cutter.families.into_iter().map(|cuts| family(cuts, lowest_hint));
+    let families = cutter.families.into_iter().map(|cuts| family(cuts, lowest_hint, files));
     let families = families.collect::<Result<_, String>>()?;
     Ok((families, cutter.left_out))
 }
@@ -255,7 +260,7 @@ fn untold(sys: Sys) -> bool {
 }
 
 /// The lives of a family in their turns, with what is done for each event.
-fn family(cuts: Vec<Cut>, lowest_hint: u64) -> Result<Family, String> {
+fn family(cuts: Vec<Cut>, lowest_hint: u64, files: &FileTable) -> Result<Family, String> {
     // Events by their number; after that of the last, the end of a life.
     let mut order: Vec<(usize, bool, usize)> = Vec::new();
     let mut forks: HashMap<(usize, usize), usize> = HashMap::new();
@@ -267,7 +272,7 @@ fn family(cuts: Vec<Cut>, lowest_hint: u64) -> Result<Family, String> {
         let index = |number: usize| cut.numbers.binary_search(&number).expect("an event of its own");
         forks.extend(cut.forks.iter().map(|&(number, child)| ((life, index(number)), child)));
         let segments = cut.segments.iter().map(|&(number, bytes)| (index(number), bytes)).collect();
-        family.steps.push(Steps::at_exec(&cut.life.start, lowest_hint));
+        family.steps.push(Steps::at_exec(&cut.life.start, files, lowest_hint));
         signals.push(signalled(&cut.life.events));
         family.lives.push(Life { segments, ..cut.life });
     }
@@ -290,7 +295,7 @@ fn family(cuts: Vec<Cut>, lowest_hint: u64) -> Result<Family, String> {
         if !is_end {
             let Life { events, segments, .. } = &family.lives[life];
             let told = Told { segment: segments.get(&at).copied(), signal: signals[life].get(&at).copied() };
-            family.steps[life].add(&events[at], told)?;
+            family.steps[life].add(&events[at], told, files)?;
         }
         if let Then::Fork(child) = then {
             family.steps[child] = family.steps[life].of_child();

@@ -44,10 +44,13 @@ kinds! {
     Meanwhile true "a place that a call of another thread, under way at the same time, gave back or took",
     MeanwhileEdge true "a mapping begins or ends elsewhere: beside it, or beside what it was joined with, \
         calls or first faults of several threads were under way at the same time",
-    FilePresent true "a page of a file: present for Linux, from around another fault or since exec; \
-        absent in the stand-in",
-    FileFault true "a page of a file: its stand-in has it present or writable already",
-    FileAnswer true "a call on a file, answered otherwise for its stand-in",
+    FileAround true "a page of a file, absent here, that Linux's page cache had when a page around it was \
+        loaded",
+    FileCache true "a page of a file, present here, that Linux's page cache had given up",
+    FileWritten true "a store to a page of a shared file that Linux's page cache had written back",
+    FileLength true "a length of a file as an access tells it, which no call here does",
+    StandInPage true "a page of a device or a segment: present or writable in its stand-in, or absent",
+    StandInAnswer true "a call on a device, answered otherwise for its stand-in",
     ExecPresent true "a page that exec had filled already, absent in the replay",
     MeanwhileFault true "a fault on a page whose mapping another thread was changing at the same time",
     OtherThread true "a page for which another thread had taken a fault just before",

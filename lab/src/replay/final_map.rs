@@ -1,15 +1,17 @@
 //! Two maps compared: Linux's at the end of a process, and ours.
 //!
 //! ```text
-//!   Linux  |file r--|file r--|      |anon rw-      |anon rw-|  rights, sharing: page by page
-//!   ours   |stand-in r--     |      |anon rw-               |  edges, attributes: in anonymous memory
-//!                                                  ^ differs
+//!   Linux  |dev r--|dev r--|      |file rw-      |file rw-|  rights, sharing: page by page
+//!   ours   |stand-in r--   |      |file rw-               |  edges, attributes: of memory that is followed
+//!                                                ^ differs
 //! ```
 //!
-//! Neighbours of a file are joined in the replay where Linux keeps files apart, so edges count only between
-//! anonymous memory, which Linux joins by the same rules as we do.
+//! Edges count between memory that is joined by the same rules here: anonymous memory and files. What stands
+//! in for something else differs in flags that mean nothing.
 
+use super::objects::Objects;
 use super::setup::{ReplayMachine, flag_words, is_anonymous, said_flags, shown_flags};
+use super::step::STAND_IN;
 use crate::trace::{Image, Mapping};
 use interleaf::space::AddressSpace;
 use interleaf::vma::{VmaAttributes, VmaFlags};
@@ -27,8 +29,8 @@ pub struct Line {
     pub rights: String,
     /// What it is attributed beyond that.
     pub flags: VmaFlags,
-    /// Whether it is private memory without a file, as far as Linux knows.
-    pub is_anonymous: bool,
+    /// Whether it is joined and attributed by the same rules here: private memory without a file, and files.
+    pub is_followed: bool,
     /// As it is printed.
     pub text: String,
 }
@@ -68,13 +70,13 @@ impl Gap {
 }
 
 /// Linux's map, without what lies outside of user space.
-pub fn linux_lines(image: &Image) -> Vec<Line> {
+pub fn linux_lines(image: &Image, objects: &Objects<'_>) -> Vec<Line> {
     let line = |m: &Mapping| Line {
         start: m.start,
         end: m.end,
         rights: m.rights.clone(),
         flags: said_flags(m),
-        is_anonymous: is_anonymous(m),
+        is_followed: is_anonymous(m) || objects.is_file(m),
         text: format!("{} [{}]", m.line(), m.flags),
     };
     image.mappings.iter().filter(|m| m.name != "[vsyscall]").map(line).collect()
@@ -100,7 +102,7 @@ fn our_line(vma: &VmaAttributes) -> Line {
     .collect();
     let flags = shown_flags(vma.flags);
     let text = format!("{start:x}-{end:x} {rights} {} identity {:?}", flag_words(flags), vma.anon);
-    Line { start, end, rights, flags, is_anonymous: vma.is_anonymous(), text }
+    Line { start, end, rights, flags, is_followed: !vma.flags.contains(STAND_IN), text }
 }
 
 /// Everything in which the maps differ, by rising address.
@@ -139,16 +141,18 @@ fn push_rights(gaps: &mut Vec<Gap>, range: Range<u64>, linux: String, ours: Stri
 
 fn flags(gaps: &mut Vec<Gap>, range: Range<u64>, linux: Option<&Line>, ours: Option<&Line>) {
     let (Some(linux), Some(ours)) = (linux, ours) else { return };
-    if linux.is_anonymous && linux.flags != ours.flags {
+    if linux.is_followed && ours.is_followed && linux.flags != ours.flags {
         gaps.push(Gap::Flags(range, flag_words(linux.flags), flag_words(ours.flags)));
     }
 }
 
-/// Whether a mapping begins at `at` on one side only, between anonymous memory of Linux's.
+/// Whether a mapping begins at `at` on one side only, between memory that is followed.
 fn edge(gaps: &mut Vec<Gap>, linux: &[Line], ours: &[Line], at: u64) {
     let (Some(before), Some(after)) = (find(linux, at.wrapping_sub(1)), find(linux, at)) else { return };
     let begins = |lines: &[Line]| find(lines, at).is_some_and(|line| line.start == at);
-    if !before.is_anonymous || !after.is_anonymous || begins(linux) == begins(ours) {
+    let is_followed = |at: u64| find(ours, at).is_none_or(|line| line.is_followed);
+    let ours_are = is_followed(at.wrapping_sub(1)) && is_followed(at);
+    if !before.is_followed || !after.is_followed || !ours_are || begins(linux) == begins(ours) {
         return;
     }
     gaps.push(Gap::Edge(at, if begins(linux) { "in Linux" } else { "here" }));

@@ -2,6 +2,7 @@
 //! and the entries of its pages do not say so.
 
 use super::checker::Checker;
+use super::filling::{Had, note_filled};
 use super::player::Player;
 use super::verdict::Filled;
 use interleaf::units::Vpn;
@@ -39,7 +40,7 @@ impl Checker<'_> {
         for other in
             beside.into_iter().filter(|other| player.space.inspect().resident_frame(*other).is_some())
         {
-            self.note_filled(other, None, player, filled);
+            note_filled(other, Had::NOTHING, player, filled);
             self.brought.insert(other);
             came += 1;
         }

@@ -58,15 +58,16 @@ impl Checker<'_> {
             last.is_some_and(|&(tid, time_ns)| tid != event.tid && event.time_ns - time_ns < SAME_MOMENT_NS);
         let at_exec = self.life.start.find(fault.address).is_some_and(|mapping| mapping.rss_kib > 0);
         let vma = vma_at(player, addr);
-        let is_file = vma.is_some_and(|vma| vma.flags.contains(STAND_IN));
+        let is_stand_in = vma.is_some_and(|vma| vma.flags.contains(STAND_IN));
+        let cached = || vma.and_then(|vma| self.judge_cached(fault, outcome, &vma, player));
         let is_copy_of_zero = self.life.forked_from.is_some()
             && outcome.is_zero
             && last.is_none()
             && vma.is_some_and(|vma| vma.anon.is_none());
         Some(match cause {
-            _ if is_absent && is_file => Kind::FilePresent,
+            _ if is_stand_in => Kind::StandInPage,
+            _ if is_absent && self.is_around(addr, player) => Kind::FileAround,
             _ if is_absent && at_exec => Kind::ExecPresent,
-            _ if is_file => Kind::FileFault,
             _ if self.during_forks.contains(&addr.vpn()) => Kind::DuringFork,
             _ if self.is_left_by_refused_fork(at, fault, outcome, vma) => Kind::RefusedFork,
             _ if is_copy_of_zero => Kind::ForkedZero,
@@ -78,8 +79,7 @@ impl Checker<'_> {
             _ if self.is_changed_meanwhile(at, addr) => Kind::MeanwhileFault,
             _ if other => Kind::OtherThread,
             None if self.is_retry(event, fault) => Kind::KernelRetried,
-            None => Kind::NoFault,
-            Some(_) => Kind::Cause,
+            _ => cached().unwrap_or(if cause.is_none() { Kind::NoFault } else { Kind::Cause }),
         })
     }
 
@@ -153,9 +153,8 @@ impl Checker<'_> {
         vma: Option<VmaAttributes>,
     ) -> bool {
         const NOT_COPIED: VmaFlags = VmaFlags::DONT_FORK.union(VmaFlags::WIPE_ON_FORK);
-        let is_copied = |vma: VmaAttributes| {
-            vma.is_anonymous() && !vma.anon.is_none() && !vma.flags.intersects(NOT_COPIED)
-        };
+        let is_copied =
+            |vma: VmaAttributes| vma.is_private() && !vma.anon.is_none() && !vma.flags.intersects(NOT_COPIED);
         let page = VirtAddr(fault.address).vpn();
         let last_ns = self.last_fault.get(&page).map_or(0, |&(_, time_ns)| time_ns);
         let is_store = (fault.access, fault.cause) == (FaultAccess::Write, Cause::Protection);
@@ -192,9 +191,11 @@ impl Checker<'_> {
         }
         match call.act {
             _ if call.is_aligned_file() && ours > 0 => Kind::FilePlace,
-            Act::StandIn(_) if call.expected > 0 && ours > 0 => self.judge_place(at, recorded, call, ours),
+            Act::MapFile { .. } | Act::StandIn(_) if call.expected > 0 && ours > 0 => {
+                self.judge_place(at, recorded, call, ours)
+            }
             Act::Mprotect { .. } | Act::Madvise { .. } if is_stand_in(player, VirtAddr(address)) => {
-                Kind::FileAnswer
+                Kind::StandInAnswer
             }
             _ if call.collapsed_pages() > 0 && is_any_shared(player, recorded) => Kind::SharedCollapse,
             _ if call.act.is_free_choice() && call.expected > 0 && ours > 0 => {
@@ -222,7 +223,7 @@ impl Checker<'_> {
     }
 }
 
-/// Whether anonymous memory stands in for a file's at the address.
+/// Whether anonymous memory stands in for what is no file at the address.
 pub fn is_stand_in(player: &Player<'_, '_>, addr: VirtAddr) -> bool {
     vma_at(player, addr).is_some_and(|vma| vma.flags.contains(STAND_IN))
 }

@@ -104,7 +104,8 @@ impl Maker {
 
     fn call(&mut self, sys: Sys, args: [u64; 6], result: i64) {
         let start_ns = self.time_ns;
-        let call = Call { sys, args, result: Some(result), start_ns, end_ns: start_ns, file: None };
+        let call =
+            Call { sys, args, result: Some(result), start_ns, end_ns: start_ns, file: None, inode: None };
         self.push(Kind::Call(call));
     }
 

@@ -10,12 +10,17 @@
 //!   └── fork 2 ── second, third                                    └── third
 //! ```
 //!
+//! A page of a file counts once, whatever maps it, and stays; a private mapping of it may have a copy beside.
+//!
 //! A page that is touched counts as a frame, though a load finds the zero page; memory that is shared counts
 //! until one space alone is left, and unmaps it.
 
+use super::files::{FileNr, FileTable};
 use super::life::{Family, Life, Then};
+use super::objects::MIDDLE;
 use super::page_set::PageSet;
 use super::pieces::Pieces;
+use super::spans::Spans;
 use super::step::{Act, CallStep, Step, has, pages};
 use interleaf::space::Sharing;
 use interleaf::units::Vpn;
@@ -44,14 +49,17 @@ pub struct Setting {
 
 /// Frames for pages, tables and records of all spaces that are alive at one time; at the time when it is
 /// most. Ends early where that is more than any machine has.
-pub fn frames_at_once(family: &Family, setting: Setting) -> u64 {
-    let mut need = Need::of(family, setting);
+pub fn frames_at_once(family: &Family, files: &FileTable, setting: Setting) -> u64 {
+    let mut need = Need::of(family, files, setting);
     for turn in &family.turns {
         let steps = &family.steps[turn.life];
         for step in &steps.steps[turn.from..turn.to] {
             match *step {
                 Step::Nothing | Step::Barred { .. } => {}
-                Step::Touch { addr, .. } => need.touch(turn.life, addr.vpn()),
+                Step::TouchFile { addr, .. } => need.touch_around(turn.life, addr.vpn()),
+                Step::Touch { addr, .. } | Step::TouchBeyond { addr, .. } => {
+                    need.touch(turn.life, addr.vpn())
+                }
                 Step::Call(number) => need.call(turn.life, &steps.calls[number as usize]),
             }
             if need.most > MOST_FRAMES {
@@ -75,6 +83,8 @@ struct Space {
     /// Pages that have entries, its own and those that it shares.
     has: PageSet,
     mapped: Pieces,
+    /// The files of its pages, each with the page of it that the page 0 shows, or would show.
+    files: Spans<(FileNr, u64)>,
     /// The page at which the heap ends.
     heap_end: u64,
     /// Frames counted for it.
@@ -101,6 +111,8 @@ struct Need {
     /// Pages of shared memory that some space filled.
     shared: PageSet,
     shared_counted: u64,
+    /// Pages of files that some space touched, which stay.
+    of_files: PageSet,
     alive: usize,
     setting: Setting,
     now: u64,
@@ -108,12 +120,13 @@ struct Need {
 }
 
 impl Need {
-    fn of(family: &Family, setting: Setting) -> Need {
+    fn of(family: &Family, files: &FileTable, setting: Setting) -> Need {
         let mut spaces = vec![Space::default(); family.lives.len()];
-        spaces[0] = Space::at_exec(&family.lives[0]);
+        spaces[0] = Space::at_exec(&family.lives[0], files);
         let first = ForkNode { frames: PageSet::default(), above: None, of: Owner::Space(0) };
-        let (nodes, shared) = (vec![first], PageSet::default());
-        let mut need = Need { spaces, nodes, shared, shared_counted: 0, alive: 1, setting, now: 0, most: 0 };
+        let (nodes, shared, of_files) = (vec![first], PageSet::default(), PageSet::default());
+        let (shared_counted, alive, now, most) = (0, 1, 0, 0);
+        let mut need = Need { spaces, nodes, shared, shared_counted, of_files, alive, setting, now, most };
         need.count(0);
         need
     }
@@ -127,7 +140,7 @@ impl Need {
 
     /// Counts a space, which may have changed.
     fn count(&mut self, life: usize) {
-        let (frames, shared) = (self.of_space(life), self.shared.pages());
+        let (frames, shared) = (self.of_space(life), self.shared.pages() + self.of_files.pages());
         let before = std::mem::replace(&mut self.spaces[life].counted, frames)
             + std::mem::replace(&mut self.shared_counted, shared);
         self.now = (self.now + frames + shared).saturating_sub(before);
@@ -149,6 +162,18 @@ impl Need {
         self.count(life);
     }
 
+    /// A load of a file maps pages around its own, and brings others: at most so many on either side.
+    fn touch_around(&mut self, life: usize, page: Vpn) {
+        self.touch(life, page);
+        let Space { has, files, .. } = &mut self.spaces[life];
+        let around = page.0.saturating_sub(MIDDLE.into())..page.0 + u64::from(MIDDLE) + 1;
+        for (part, (file, origin)) in files.parts(&around) {
+            has.add(part.clone());
+            self.of_files.add(pages_of_file(*file, origin.wrapping_add(part.start), part.end - part.start));
+        }
+        self.count(life);
+    }
+
     /// Pages get frames.
     fn fill(&mut self, life: usize, pages: Range<u64>) {
         let len = pages.end.saturating_sub(pages.start);
@@ -156,8 +181,11 @@ impl Need {
             self.most = self.most.saturating_add(len);
             return;
         }
-        let Space { node, has, mapped, .. } = &mut self.spaces[life];
+        let Space { node, has, mapped, files, .. } = &mut self.spaces[life];
         has.add(pages.clone());
+        for (part, (file, origin)) in files.parts(&pages) {
+            self.of_files.add(pages_of_file(*file, origin.wrapping_add(part.start), part.end - part.start));
+        }
         match mapped.is_shared(pages.start) {
             true => self.shared.add(pages),
             false => self.nodes[*node].frames.add(pages),
@@ -174,6 +202,7 @@ impl Need {
     fn unmap(&mut self, life: usize, pages: Range<u64>) {
         self.drop_pages(life, pages.clone());
         self.spaces[life].mapped.unmap(pages.clone());
+        self.spaces[life].files.take(&pages);
         if self.alive == 1 {
             self.shared.remove_pages(pages);
         }
@@ -204,6 +233,15 @@ impl Need {
                     self.fill(life, in_pages(place, len));
                 }
             }
+            Act::MapFile { file, first, request } => {
+                let new = in_pages(place, request.len_bytes);
+                self.map(life, new.clone(), request.sharing == Sharing::Shared);
+                let origin = first.wrapping_sub(new.start);
+                self.spaces[life].files.put(new.clone(), (file, origin));
+                if request.populate {
+                    self.fill(life, new);
+                }
+            }
             Act::StandIn(request) => {
                 let new = in_pages(place, request.len_bytes);
                 self.map(life, new.clone(), request.sharing == Sharing::Shared);
@@ -219,7 +257,7 @@ impl Need {
                 let (from, to) = (in_pages(addr, old_len), in_pages(place, new_len));
                 self.remap(life, from, to, flags & MREMAP_DONTUNMAP != 0);
             }
-            Act::SetThpDisable(_) | Act::Nothing => {}
+            Act::Msync { .. } | Act::SetThpDisable(_) | Act::Nothing => {}
         }
     }
 
@@ -249,16 +287,22 @@ impl Need {
     /// The pages of both places are there at one time: the replay fills the one before it drops the other.
     fn remap(&mut self, life: usize, from: Range<u64>, to: Range<u64>, stays_mapped: bool) {
         let is_shared = self.spaces[life].mapped.is_shared(from.start);
+        let file = self.spaces[life].files.at(from.start).map(|(_, file)| *file);
         let (old, new) = (from.end - from.start, to.end - to.start);
         if from.start == to.start {
             match new < old {
                 true => self.unmap(life, to.end..from.end),
                 false => self.map(life, from.end..to.end, is_shared),
             }
+            file.into_iter().for_each(|file| self.spaces[life].files.put(to.clone(), file));
             return;
         }
         let moved = self.spaces[life].has.in_range(from.start..from.start + old.min(new));
         self.map(life, to.clone(), is_shared);
+        if let Some((file, origin)) = file {
+            let origin = origin.wrapping_add(from.start).wrapping_sub(to.start);
+            self.spaces[life].files.put(to.clone(), (file, origin));
+        }
         moved.into_iter().map(|page| page - from.start + to.start).for_each(|at| self.fill(life, at..at + 1));
         self.count(life);
         match stays_mapped {
@@ -322,17 +366,28 @@ impl Need {
 }
 
 impl Space {
-    fn at_exec(life: &Life) -> Space {
+    fn at_exec(life: &Life, files: &FileTable) -> Space {
         let mut space = Space { heap_end: life.start.layout.start_brk.div_ceil(4096), ..Space::default() };
         for mapping in &life.start.mappings {
             let pages = mapping.start / 4096..mapping.end / 4096;
             if mapping.name == "[heap]" {
                 space.heap_end = pages.end;
             }
-            space.mapped.map(pages, mapping.is_shared());
+            space.mapped.map(pages.clone(), mapping.is_shared());
+            if let Some(file) = files.of_mapping(mapping) {
+                let origin = (mapping.offset / 4096).wrapping_sub(pages.start);
+                space.files.put(pages, (file, origin));
+            }
         }
         space
     }
+}
+
+/// Pages of a file, among those of all files.
+fn pages_of_file(file: FileNr, first: u64, pages: u64) -> Range<u64> {
+    const OF_A_FILE: u64 = 1 << 32;
+    let first = u64::from(file.0) * OF_A_FILE + first % OF_A_FILE;
+    first..first + pages.min(OF_A_FILE)
 }
 
 /// The pages that hold a range of bytes.

@@ -12,6 +12,9 @@
 //! |---|---|
 //! | `life` `cut` | cuts a trace into address spaces, each from exec or fork to its end |
 //! | `thp_disable` | which of them have huge pages disabled |
+//! | `filling` | frames that pages got |
+//! | `page_history` `cached` | what Linux's page cache had of files; what it alone decided |
+//! | `files` `objects` | the files that were mapped, by their numbers; as objects |
 //! | `step` `act` `signals` | the action for each event, before the clock runs |
 //! | `locked` `sealed` `unbuilt` | memory of kinds that the library does not have, followed |
 //! | `setup` | the machine, and the space as it was at exec |
@@ -27,7 +30,7 @@
 //! | `resident` | resident memory, ours and Linux's |
 //! | `timed` `times` | the same without a checker: against the zeroing it demands, beside Linux's times |
 //! | `conclusion` | the report's first paragraph: what Linux spent on memory, and what the same takes here |
-//! | `report` `huge_report` `excerpt` | the report; what its text shows of long lists |
+//! | `report` `huge_report` `file_report` `excerpt` | the report; what its text shows of long lists |
 //! | `shipped` `made` | the traces of this repository; programs made up |
 //!
 //! docs/design/replay.md says what is compared, what stands in for what, and which differences are explained.
@@ -35,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod act;
+mod cached;
 mod checked;
 mod checker;
 mod conclusion;
@@ -43,6 +47,9 @@ mod cut;
 mod difference;
 mod excerpt;
 mod fault_counts;
+mod file_report;
+mod files;
+mod filling;
 mod final_map;
 mod folios;
 mod fork_windows;
@@ -58,6 +65,8 @@ pub mod made;
 mod memory;
 mod memory_need;
 mod moves;
+mod objects;
+mod page_history;
 mod page_set;
 mod pieces;
 mod play;
@@ -85,6 +94,7 @@ pub use conclusion::{Conclusion, Here, Recorded};
 pub use contention::Contended;
 pub use difference::{DifferenceKind, Differences, First};
 pub use fault_counts::Faults;
+pub use file_report::MappedFiles;
 pub use huge::HugePages;
 pub use huge_setting::HugeSetting;
 pub use life::{End, LeftOut};
@@ -96,7 +106,8 @@ pub use timed::{Timed, TimedReplay};
 pub use times::{CallTimes, FaultTimes, Times};
 pub use verdict::{Agreed, CallCount};
 
-use crate::trace::{Event, Header, TraceReader};
+use crate::trace::{Event, Header, Kind, TraceReader};
+use files::FileTable;
 use interleaf::space::Path;
 use interleaf::vma::HugePolicy;
 use life::Family;
@@ -106,11 +117,20 @@ use step::Step;
 /// Memory that an event takes, bytes, with its step.
 const BYTES_OF_EVENT: u64 = (size_of::<Event>() + size_of::<Step>()) as u64;
 
+/// How many events are of programs, the files, and those events: what is told of files is no event of a
+/// program.
+fn split(header: &Header, mut events: Vec<Event>) -> (u64, FileTable, Vec<Event>) {
+    let files = FileTable::of(header, &events);
+    events.retain(|event| !matches!(event.kind, Kind::File(_) | Kind::Cache(_)));
+    (events.len() as u64, files, events)
+}
+
 /// A trace, decoded and cut.
 pub struct Replay {
     header: Header,
     recorded: u64,
     families: Vec<Family>,
+    files: FileTable,
     left_out: LeftOut,
     huge: HugeSetting,
     linux: Recorded,
@@ -166,11 +186,12 @@ impl Replay {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn within(memory: Memory, header: Header, events: Vec<Event>) -> Result<Replay, String> {
-        let recorded = events.len() as u64;
+        let (recorded, files, events) = split(&header, events);
         let linux = Recorded::of(header.pid, &events);
-        let (families, left_out) = cut::families(&header, events)?;
+        let (families, left_out) = cut::families(&header, events, &files)?;
         let huge = HugeSetting::recorded(&header);
-        let mut replay = Replay { header, recorded, families, left_out, huge, linux, memory, frames: 0 };
+        let mut replay =
+            Replay { header, recorded, families, files, left_out, huge, linux, memory, frames: 0 };
         replay.check_memory().map(|()| replay)
     }
 
@@ -194,13 +215,13 @@ impl Replay {
     }
 
     fn check_memory(&mut self) -> Result<(), String> {
-        self.frames = setup::frames_for(&self.header, &self.families, self.huge);
+        self.frames = setup::frames_for(&self.header, &self.families, &self.files, self.huge);
         let needs = self.memory_bytes();
         if needs <= self.memory.bytes {
             return Ok(());
         }
         let without_huge = self.huge.with_policy(HugePolicy::Never);
-        let never = setup::frames_for(&self.header, &self.families, without_huge);
+        let never = setup::frames_for(&self.header, &self.families, &self.files, without_huge);
         Err(self.memory.refuse_frames(needs, memory::of_both(never)))
     }
 

@@ -2,6 +2,7 @@
 
 use super::fault_counts::FaultCounts;
 use super::life::{Family, Then};
+use super::objects::Objects;
 use super::player::Player;
 use super::setup::ReplayMachine;
 use interleaf::space::AddressSpace;
@@ -66,7 +67,8 @@ impl<'v> Spaces<'v> {
     }
 }
 
-/// Plays a family on the CPU that the caller has entered. `first` is the space that exec made.
+/// Plays a family on the CPU that the caller has entered. `first` is the space that exec made, of which
+/// `objects` has the files.
 ///
 /// # Errors
 /// One line: there is no memory for a fork.
@@ -76,6 +78,7 @@ pub fn play<'v>(
     first: AddressSpace<'v, ReplayMachine>,
     stack_limit: Option<u64>,
     counts: &FaultCounts,
+    objects: &Objects<'v>,
     visitor: &mut impl Visitor,
 ) -> Result<(), String> {
     let mut spaces = Spaces::new(family.lives.len(), first);
@@ -85,7 +88,7 @@ pub fn play<'v>(
         {
             let space = spaces.of_lives[life].as_ref().expect("a space lives until its last turn");
             let _running = space.activate(None);
-            let player = Player::new(machine, space, &spaces, counts, stack_limit);
+            let player = Player::new(machine, space, &spaces, counts, objects, stack_limit);
             (turn.from..turn.to).for_each(|at| visitor.step(life, at, &player));
             match turn.then {
                 Then::Switch => visitor.switch(life, &player),

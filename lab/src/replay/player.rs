@@ -9,6 +9,7 @@
 //! recorded does nothing beyond the program's work.
 
 use super::fault_counts::FaultCounts;
+use super::objects::Objects;
 use super::play::Spaces;
 use super::setup::ReplayMachine;
 use super::step::{Act, CallStep, STAND_IN, Step, Steps, Tried};
@@ -33,7 +34,9 @@ pub struct Player<'a, 'v> {
     /// The space, which that CPU runs.
     pub space: &'a AddressSpace<'v, ReplayMachine>,
     /// The spaces of its family, this one among them.
-    family: &'a Spaces<'v>,
+    pub(super) family: &'a Spaces<'v>,
+    /// The files that the family has mapped.
+    pub(super) objects: &'a Objects<'v>,
     /// What faults came to.
     pub counts: &'a FaultCounts,
     /// How far the stack may grow, bytes.
@@ -56,13 +59,14 @@ impl<'a, 'v> Player<'a, 'v> {
         space: &'a AddressSpace<'v, ReplayMachine>,
         family: &'a Spaces<'v>,
         counts: &'a FaultCounts,
+        objects: &'a Objects<'v>,
         stack_limit: Option<u64>,
     ) -> Self {
-        Self { machine, space, family, counts, stack_limit: stack_limit.unwrap_or(u64::MAX) }
+        Self { machine, space, family, objects, counts, stack_limit: stack_limit.unwrap_or(u64::MAX) }
     }
 
     /// Forks the space. Entries of a stand-in that was never written are dropped in the child: Linux's fork
-    /// does not copy entries of a file of which the mapping has no private copies.
+    /// does not copy entries of a device of which the mapping has no private copies.
     ///
     /// # Errors
     /// Where there is no memory.
@@ -108,6 +112,8 @@ impl<'a, 'v> Player<'a, 'v> {
         match *step {
             Step::Nothing | Step::Barred { .. } => true,
             Step::Touch { addr, tried } => self.touch(addr, tried).is_ok(),
+            Step::TouchFile { addr, tried, cached } => self.touch_file(addr, tried, cached).is_ok(),
+            Step::TouchBeyond { addr, tried } => self.touch_beyond(addr, tried).is_ok(),
             Step::Call(at) => {
                 let call = &all.calls[at as usize];
                 self.call(call) == call.expected
@@ -122,20 +128,46 @@ impl<'a, 'v> Player<'a, 'v> {
     /// The signal that the program would have got.
     #[inline]
     pub fn touch(&self, addr: VirtAddr, tried: Tried) -> Result<(), Signal> {
-        let touched = match tried {
-            Tried::As(access) => self.touch_as(addr, access),
-            Tried::AsAllowed => self.touch_as_allowed(addr),
-            Tried::AsForbidden => self.touch_as_forbidden(addr),
-        };
-        touched.or_else(|signal| {
+        self.touch_again(addr, tried).or_else(|signal| {
             if tried == Tried::As(Access::Execute) && self.is_fetch_a_read(addr) {
                 return self.touch_as(addr, Access::Read);
+            }
+            if self.extend_file_to(addr) {
+                return self.touch_again(addr, tried);
             }
             self.grow_stack(addr).ok_or(signal)?;
             self.counts.grew();
             let Tried::As(access) = tried else { return self.touch_as(addr, Access::Write) };
             self.touch_as(addr, access)
         })
+    }
+
+    /// Loads a byte of a file, around which the page cache had these pages.
+    ///
+    /// # Errors
+    /// The signal that the program would have got.
+    pub fn touch_file(&self, addr: VirtAddr, tried: Tried, cached: u32) -> Result<(), Signal> {
+        self.bring_cached(addr, cached);
+        self.touch(addr, tried)
+    }
+
+    /// Touches a byte beyond the end of its file, as Linux saw it.
+    ///
+    /// # Errors
+    /// The signal that the program would have got.
+    #[cold]
+    pub fn touch_beyond(&self, addr: VirtAddr, tried: Tried) -> Result<(), Signal> {
+        self.end_file_before(addr);
+        self.touch_again(addr, tried)
+    }
+
+    #[inline]
+    fn touch_again(&self, addr: VirtAddr, tried: Tried) -> Result<(), Signal> {
+        match tried {
+            Tried::As(access) => self.touch_as(addr, access),
+            Tried::AsAllowed => self.touch_as_allowed(addr),
+            Tried::AsForbidden => self.touch_as_forbidden(addr),
+        }
     }
 
     #[inline]
@@ -277,6 +309,18 @@ impl<'a, 'v> Player<'a, 'v> {
                 };
                 let ours = map(addr, flags);
                 self.impose_place(ours, call.expected, len, |at| map(at.0, flags | MapFlags::FIXED.bits()))
+            }
+            Act::MapFile { file, first, request } => {
+                let map = |request: MapRequest<'_>| {
+                    let object = self.objects.get(file)?;
+                    space.map(&request.backed_by(object.at_page(first))).map_err(Errno::from)
+                };
+                self.impose_place(map(request), call.expected, request.len_bytes, |at| {
+                    map(MapRequest { place: Place::Fixed(at), ..request })
+                })
+            }
+            Act::Msync { addr, len, mode } => {
+                nothing(space.sync(VirtAddr(addr), len, mode, |id| self.find(id)).map_err(Errno::from))
             }
             Act::StandIn(request) => {
                 let ours = space.map(&request).map_err(Errno::from);

@@ -99,7 +99,9 @@ impl Checker<'_> {
         match call.act {
             Act::Munmap { addr, len } => self.forget_huge(&pages(addr, len)),
             Act::Mmap { len, .. } => self.forget_huge(&pages(given, len)),
-            Act::StandIn(request) => self.forget_huge(&pages(given, request.len_bytes)),
+            Act::MapFile { request, .. } | Act::StandIn(request) => {
+                self.forget_huge(&pages(given, request.len_bytes));
+            }
             Act::Mremap { addr, old_len, new_len, .. } if given != addr => {
                 self.move_brought(addr, given, old_len.min(new_len), player);
                 self.regions.forget(&pages(given, new_len));

@@ -7,7 +7,7 @@
 
 use super::player::{Player, answer};
 use super::step::{Act, CallStep, round_up};
-use interleaf::space::{Advice, MapRequest, Place, Sharing};
+use interleaf::space::{Advice, MapBacking, MapRequest, Place, Sharing};
 use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr, VpnRange};
 use interleaf::vma::{ThpDisable, VmaAttributes, VmaFlags};
 use interleaf_linux_abi::{Errno, MREMAP_DONTUNMAP, MREMAP_FIXED};
@@ -59,10 +59,14 @@ impl Player<'_, '_> {
     fn impose(&self, vma: &VmaAttributes, remap: Move, to: u64) {
         let Move { from, old_len, new_len, flags } = remap;
         let flags_there = vma.flags - VmaFlags::ACCOUNT;
-        let put = |at: u64, len_bytes: u64| {
+        let file = self.space.object_at(VirtAddr(from)).filter(|_| self.objects.kind_of(vma).is_some());
+        let put = |at: u64, len_bytes: u64, skipped: u64| {
             let place = Place::Fixed(VirtAddr(at));
             let (flags, sharing) = (flags_there, sharing(vma));
             let request = MapRequest { place, flags, sharing, ..MapRequest::anonymous(len_bytes) };
+            // What shows a file shows it from the same page on.
+            let pages = file.as_ref().map(|(object, first)| object.at_page(first + skipped / PAGE));
+            let request = request.backed_by(pages.unwrap_or(MapBacking::Anonymous));
             // Refused: the final map will show it.
             let _put = self.space.map(&request);
         };
@@ -72,12 +76,12 @@ impl Player<'_, '_> {
         if to == from {
             match new_len.checked_sub(old_len) {
                 Some(0) => {}
-                Some(more) => put(from + old_len, more),
+                Some(more) => put(from + old_len, more, old_len),
                 None => drop_range(from + new_len, old_len - new_len),
             }
             return;
         }
-        put(to, new_len);
+        put(to, new_len, 0);
         self.move_pages(vma, from, to, old_len.min(new_len));
         if flags & MREMAP_DONTUNMAP == 0 {
             drop_range(from, old_len);
@@ -151,9 +155,15 @@ impl Player<'_, '_> {
         let page = VirtAddr(from).vpn();
         // Of the huge zero page, the first frame says what it is.
         let first = self.huge_page_at(page).unwrap_or(page);
-        let Some((frame, _)) = self.space.inspect().resident_frame(first) else { return };
+        let Some((frame, is_of_object)) = self.space.inspect().resident_frame(first) else { return };
+        // Of a file the entry moves, not what the page cache has; and a copy of it moves as one.
+        let is_file = self.objects.kind_of(vma).is_some();
+        if is_file && self.machine.leaf_at(page).is_none() {
+            return;
+        }
         let is_zero = self.space.vm().memory().zero_pages().is_zero_page(frame);
-        let is_written = vma.flags.contains(VmaFlags::WRITE) && !is_zero;
+        let is_read = is_zero || is_file && is_of_object && vma.is_private();
+        let is_written = vma.flags.contains(VmaFlags::WRITE) && !is_read;
         let advice = if is_written { Advice::PopulateWrite } else { Advice::PopulateRead };
         // Not made present: the next access faults, and the difference is listed.
         let _present = self.space.advise(VirtAddr(to), PAGE, advice);

@@ -5,6 +5,7 @@ use super::contention::{Contended, LinuxTimes};
 use super::difference::DifferenceKind;
 use super::excerpt;
 use super::fault_counts::Faults;
+use super::file_report::MappedFiles;
 use super::huge::HugePages;
 use super::huge_report;
 use super::huge_setting::HugeSetting;
@@ -67,6 +68,8 @@ pub struct Report {
     pub frames_copied: u64,
     /// Frames that a fork had shared, written without a copy because the other spaces were gone.
     pub frames_reused: u64,
+    /// The files that were mapped, and what was no file.
+    pub files: MappedFiles,
     /// Signs of huge pages in the trace.
     pub huge: HugePages,
     /// The setting of huge pages that was replayed: `never`, `madvise` or `always`.
@@ -307,6 +310,7 @@ impl Report {
         row("+ errors", format!("{errors}, {stack_growths} of them stack growth, imposed"));
         row("places chosen alike", of(&self.places));
         row("final maps alike", of(&self.maps));
+        self.files.rows().into_iter().for_each(|(name, value)| row(&name, value));
         row("frames zeroed for pages", grouped(self.frames_zeroed as i64));
         self.memory_rows().into_iter().for_each(|(name, value)| row(name, value));
         if self.forks > 0 {
@@ -351,7 +355,7 @@ impl Evidence {
 fn call_cells(row: &CallRow) -> Vec<String> {
     let way = match row.way {
         Way::Carried => "carried out",
-        Way::StandIn => "stand-in for a file",
+        Way::StandIn => "stand-in",
         Way::Imposed => "imposed",
         Way::Left => "nothing to do",
     };

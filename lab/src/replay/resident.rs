@@ -1,5 +1,5 @@
 //! Resident memory of a life: ours, followed through faults and calls, and Linux's at the end. Of anonymous
-//! memory alone: what stands in for files has pages of its own here, and none in Linux.
+//! memory alone: pages of files are the page cache's, and the trace does not tell their copies apart.
 //!
 //! A fault makes the pages present that are known beforehand; a call changes what lies in the ranges that it
 //! names, which are counted before and after it. So each step takes time for what it does itself, however
@@ -119,7 +119,9 @@ fn changed(call: &CallStep, player: &Player<'_, '_>) -> Vec<Range<u64>> {
             let fixed = has(flags, MapFlags::FIXED).then(|| pages(addr, len));
             place(len).into_iter().chain(fixed).collect()
         }
-        Act::StandIn(request) => place(request.len_bytes).into_iter().collect(),
+        Act::MapFile { request, .. } | Act::StandIn(request) => {
+            place(request.len_bytes).into_iter().collect()
+        }
         Act::Munmap { addr, len } | Act::Madvise { addr, len, .. } => vec![pages(addr, len)],
         Act::Brk { addr } => {
             let (now, then) = (linux::brk(player.space, 0), call.expected as u64);
@@ -130,7 +132,7 @@ fn changed(call: &CallStep, player: &Player<'_, '_>) -> Vec<Range<u64>> {
             let fixed = (flags & MREMAP_FIXED != 0).then(|| pages(to, new_len));
             place(new_len).into_iter().chain(fixed).chain([pages(addr, old_len)]).collect()
         }
-        Act::Mprotect { .. } | Act::SetThpDisable(_) | Act::Nothing => Vec::new(),
+        Act::Mprotect { .. } | Act::Msync { .. } | Act::SetThpDisable(_) | Act::Nothing => Vec::new(),
     }
 }
 

@@ -1,14 +1,16 @@
 //! The machine that lives are replayed on, and the address space of one.
 
+use super::files::FileTable;
 use super::huge_setting::HugeSetting;
 use super::life::{Family, Life};
 use super::memory_need::{self, frames_at_once};
+use super::objects::{Object, Objects, ZeroPager};
 use super::step::{Steps, stand_in_flags};
 use crate::machine::host::Host;
 use crate::machine::soft::boot_map;
 use crate::machine::soft::{Fill, MachineConfig, SoftMachine};
 use crate::trace::{Header, Image, LOWEST_HINT, Mapping, SWAP_BYTES, Sys};
-use interleaf::space::{AddressSpace, Layout, MapRequest, Path, Place, Sharing, Vm, VmOptions};
+use interleaf::space::{AddressSpace, Layout, MapBacking, MapRequest, Path, Place, Sharing, Vm, VmOptions};
 use interleaf::table::format::X86;
 use interleaf::units::{PAGE_SIZE, Pfn, PfnRange, VirtAddr, VpnRange};
 use interleaf::vma::{Areas, VmaFlags};
@@ -17,6 +19,8 @@ use interleaf::vma::{Areas, VmaFlags};
 pub type ReplayMachine = SoftMachine<Host, X86<false>>;
 
 const PAGE: u64 = PAGE_SIZE as u64;
+/// Linux's default of `fault_around_bytes`.
+const AROUND_BYTES: u64 = 64 << 10;
 /// One past the last byte of user space.
 const TASK_END: u64 = (1 << 47) - PAGE;
 /// Linux's own rounding: a third of user space.
@@ -30,8 +34,15 @@ pub fn machine(frames: u64) -> std::io::Result<ReplayMachine> {
 }
 
 /// The system on that machine.
-pub fn vm(machine: &ReplayMachine, huge: HugeSetting) -> Result<Vm<'_, ReplayMachine>, String> {
+pub fn vm<'m>(
+    machine: &'m ReplayMachine,
+    huge: HugeSetting,
+    files: &FileTable,
+) -> Result<Vm<'m, ReplayMachine>, String> {
     let options = VmOptions {
+        pager: Some(&ZeroPager),
+        // Without a record of the page cache a load maps its page alone.
+        fault_around_bytes: if files.is_cache_followed() { AROUND_BYTES } else { PAGE },
         huge_pages: huge.policy,
         mthp: huge.sizes(),
         shared_huge_pages: huge.shared,
@@ -44,11 +55,11 @@ pub fn vm(machine: &ReplayMachine, huge: HugeSetting) -> Result<Vm<'_, ReplayMac
 
 /// Frames that suffice for each of the families: those that it has at one time, and as many again for what
 /// is freed and not free yet.
-pub fn frames_for(header: &Header, families: &[Family], huge: HugeSetting) -> u64 {
+pub fn frames_for(header: &Header, families: &[Family], files: &FileTable, huge: HugeSetting) -> u64 {
     let max_mappings = max_mappings(header);
     let need = |family| {
         let may_be_huge = huge.may_apply(family);
-        frames_at_once(family, memory_need::Setting { may_be_huge, max_mappings })
+        frames_at_once(family, files, memory_need::Setting { may_be_huge, max_mappings })
     };
     let most = families.iter().map(need).max().unwrap_or(0);
     most.saturating_mul(2).saturating_add(1 << 13).min(u64::MAX >> 13).next_multiple_of(1 << 10)
@@ -129,11 +140,13 @@ pub fn space<'v>(
     layout: Layout,
     path: Path,
     life: &Life,
+    objects: &Objects<'v>,
 ) -> Result<AddressSpace<'v, ReplayMachine>, String> {
     let space = AddressSpace::new(vm, layout, path).map_err(|error| format!("a new space: {error}"))?;
     space.set_thp_disable(life.thp_disable);
     for mapping in life.start.mappings.iter().filter(|m| m.end <= TASK_END) {
-        let mut request = request(mapping);
+        let file = objects.of_mapping(mapping).map_err(|error| format!("{}: {error}", mapping.name))?;
+        let mut request = request(mapping, file.as_ref());
         if mapping.name == "[heap]" {
             space.brk(VirtAddr(mapping.end));
             request.len_bytes = layout.heap_start.0.saturating_sub(mapping.start) & !(PAGE - 1);
@@ -146,17 +159,19 @@ pub fn space<'v>(
     Ok(space)
 }
 
-fn request(mapping: &Mapping) -> MapRequest<'static> {
+fn request<'o>(mapping: &Mapping, file: Option<&'o Object<'_>>) -> MapRequest<'o> {
     let mut flags = VmaFlags::empty();
     flags.set(VmaFlags::READ, mapping.is_readable());
     flags.set(VmaFlags::WRITE, mapping.is_writable());
     flags.set(VmaFlags::EXECUTE, mapping.is_executable());
-    flags |= if is_anonymous(mapping) {
+    flags |= if is_anonymous(mapping) || file.is_some() {
         said_flags(mapping) - VmaFlags::ACCOUNT
     } else {
         stand_in_flags(mapping.start.wrapping_sub(mapping.offset))
     };
+    let pages = file.map(|object| object.at_page(mapping.offset / PAGE));
     MapRequest {
+        backing: pages.unwrap_or(MapBacking::Anonymous),
         place: Place::FixedNoReplace(VirtAddr(mapping.start)),
         flags,
         sharing: if mapping.is_shared() { Sharing::Shared } else { Sharing::Private },

@@ -27,6 +27,11 @@ pub fn signalled(events: &[Event]) -> Signalled {
     found
 }
 
+/// Whether what was accessed lies beyond the end of its file: SIGBUS with `BUS_ADRERR`.
+pub fn is_beyond_end(signal: &Signal) -> bool {
+    (signal.number, signal.code) == (7, 2)
+}
+
 /// Whether a protection key refused the access: SIGSEGV with `SEGV_PKUERR`.
 pub fn is_of_key(signal: &Signal) -> bool {
     (signal.number, signal.code) == (11, 4)

@@ -3,13 +3,14 @@
 //! A step is 24 bytes; what a call needs beyond that lies in a list of its own. The step at an index belongs
 //! to the event at the same index of its [`Life`](super::life::Life).
 
-use super::act::{act, check_length, segment_request};
+use super::act::{act, check_length, map_file, segment_request};
+use super::files::{FileNr, FileTable};
 use super::locked::Locked;
 use super::sealed::Sealed;
-use super::signals::is_of_key;
+use super::signals::{is_beyond_end, is_of_key};
 use super::unbuilt::{Refusal, Unbuilt};
 use crate::trace::{self, Call, Event, Fault, Image, Kind, Signal, Sys};
-use interleaf::space::{MapRequest, Place};
+use interleaf::space::{MapRequest, Place, SyncMode};
 use interleaf::units::{Access, PageSize, VirtAddr};
 use interleaf::vma::{ThpDisable, VmaFlags};
 use interleaf_linux_abi::{MREMAP_FIXED, MapFlags, advice, map_request};
@@ -24,6 +25,23 @@ pub enum Step {
     Nothing,
     /// Touch a byte, as the program did when Linux took a fault.
     Touch {
+        /// Which.
+        addr: VirtAddr,
+        /// How.
+        tried: Tried,
+    },
+    /// Load a byte of a file of which the page cache had these pages: page `15 + n` from that of the byte on
+    /// by bit `n`, less 30.
+    TouchFile {
+        /// Which.
+        addr: VirtAddr,
+        /// How.
+        tried: Tried,
+        /// Which pages.
+        cached: u32,
+    },
+    /// Touch a byte beyond the end of its file, for which Linux sent SIGBUS.
+    TouchBeyond {
         /// Which.
         addr: VirtAddr,
         /// How.
@@ -92,7 +110,7 @@ pub struct Told {
 pub enum Way {
     /// The library has the call.
     Carried,
-    /// The library has the call, and anonymous memory stands in for a file's.
+    /// The library has the call, and anonymous memory stands in for what is no file: a device's, a segment's.
     StandIn,
     /// The library has not got the call, or not on this memory; its effect is imposed by others, or assumed.
     Imposed,
@@ -105,12 +123,16 @@ pub enum Way {
 pub enum Act {
     /// mmap of anonymous memory.
     Mmap { addr: u64, len: u64, prot: u32, flags: u32, offset: u64 },
-    /// mmap of a file, as this request.
+    /// mmap of a file, from this page of it on, as this request says beyond that.
+    MapFile { file: FileNr, first: u64, request: MapRequest<'static> },
+    /// mmap of what is no file, or shmat, as this request.
     StandIn(MapRequest<'static>),
     /// munmap, or shmdt.
     Munmap { addr: u64, len: u64 },
     /// mprotect.
     Mprotect { addr: u64, len: u64, prot: u64 },
+    /// msync.
+    Msync { addr: u64, len: u64, mode: SyncMode },
     /// madvise.
     Madvise { addr: u64, len: u64, advice: i32 },
     /// brk.
@@ -126,9 +148,9 @@ pub enum Act {
 /// Marks a stand-in, so that it is not joined with anonymous memory beside it.
 pub const STAND_IN: VmaFlags = VmaFlags::DONT_DUMP;
 
-/// Flags of a stand-in for a file of which offset 0 is, or would be, mapped at `origin`: no huge pages, no
-/// commitment. Linux joins neighbours of a file where its offsets go on; so that the limit on mappings is met
-/// when it was for Linux, stand-ins of other origins differ in flags that mean nothing here, most of them.
+/// Flags of a stand-in for what is no file, of which offset 0 is, or would be, mapped at `origin`: no huge
+/// pages, no commitment. Linux joins neighbours where their offsets go on; so that the limit on mappings is
+/// met when it was for Linux, stand-ins of other origins differ in flags that mean nothing here, mostly.
 pub fn stand_in_flags(origin: u64) -> VmaFlags {
     let colours = [VmaFlags::empty(), VmaFlags::SEQUENTIAL_READ, VmaFlags::RANDOM_READ];
     let colour = colours[(origin / 4096 % colours.len() as u64) as usize];
@@ -147,7 +169,7 @@ pub struct Steps {
     /// What `mseal` has sealed.
     sealed: Sealed,
     /// Memory of kinds that the library does not have.
-    unbuilt: Unbuilt,
+    pub(super) unbuilt: Unbuilt,
     /// System V segments that are attached: bytes by address.
     attached: HashMap<u64, u64>,
     /// The lowest address that Linux grants as a hint: lower ones count as this one.
@@ -157,18 +179,21 @@ pub struct Steps {
 impl Steps {
     /// No step yet, of a program that starts with this image, where Linux takes hints below `lowest_hint` for
     /// it.
-    pub fn at_exec(image: &Image, lowest_hint: u64) -> Steps {
-        Steps { lowest_hint, unbuilt: Unbuilt::at_exec(image), ..Steps::default() }
+    pub fn at_exec(image: &Image, files: &FileTable, lowest_hint: u64) -> Steps {
+        Steps { lowest_hint, unbuilt: Unbuilt::at_exec(image, files), ..Steps::default() }
     }
 
     /// Decides what to do for the next event.
     ///
     /// # Errors
     /// One line: a call that cannot have succeeded as recorded.
-    pub fn add(&mut self, event: &Event, told: Told) -> Result<(), String> {
+    pub fn add(&mut self, event: &Event, told: Told, files: &FileTable) -> Result<(), String> {
         let step = match &event.kind {
-            Kind::Fault(fault) => self.touch(fault, told.signal),
-            Kind::Call(call) => self.call(call, told.segment)?,
+            Kind::Fault(fault) => {
+                let step = self.touch(fault, told.signal);
+                self.with_cached(step, files.met_ns(event.tid, event.time_ns), files)
+            }
+            Kind::Call(call) => self.call(call, told.segment, files)?,
             _ => Step::Nothing,
         };
         self.steps.push(step);
@@ -198,13 +223,16 @@ impl Steps {
             trace::Access::Unknown if signal.is_some() => Tried::AsForbidden,
             trace::Access::Unknown => Tried::AsAllowed,
         };
+        if signal.is_some_and(|signal| is_beyond_end(&signal)) && self.unbuilt.file_offset(addr.0).is_some() {
+            return Step::TouchBeyond { addr, tried };
+        }
         Step::Touch { addr, tried }
     }
 
-    fn call(&mut self, call: &Call, segment: Option<u64>) -> Result<Step, String> {
+    fn call(&mut self, call: &Call, segment: Option<u64>, files: &FileTable) -> Result<Step, String> {
         let Some(expected) = call.result else { return Ok(Step::Nothing) };
         check_length(call, expected)?;
-        let attached = self.attach(call, expected, segment);
+        let attached = self.attach(call, expected, segment).or_else(|| map_file(call, files));
         let refusal = self.refusal(call, expected);
         let (act, way) = match (attached, refusal) {
             (Some(step), _) => step,
@@ -216,7 +244,7 @@ impl Steps {
         let file_offset = self.file_offset(call);
         self.locked.note(call, expected);
         self.sealed.note(call, expected);
-        self.unbuilt.follow(call, expected);
+        self.unbuilt.follow(call, expected, files);
         self.calls.push(CallStep { sys: call.sys, act, way, expected, refused, file_offset });
         u32::try_from(self.calls.len() - 1).map(Step::Call).map_err(|_| "too many calls".to_string())
     }
@@ -305,7 +333,7 @@ impl CallStep {
     pub fn chosen_end(&self) -> u64 {
         let len = match self.act {
             Act::Mmap { len, .. } => len,
-            Act::StandIn(request) => request.len_bytes,
+            Act::MapFile { request, .. } | Act::StandIn(request) => request.len_bytes,
             Act::Mremap { new_len, .. } => new_len,
             _ => 0,
         };
@@ -343,7 +371,7 @@ impl Act {
     pub fn populated_pages(&self) -> u64 {
         let bytes = match *self {
             Act::Mmap { len, flags, .. } if map_request(0, len, 0, flags).0.populate => len,
-            Act::StandIn(request) if request.populate => request.len_bytes,
+            Act::MapFile { request, .. } | Act::StandIn(request) if request.populate => request.len_bytes,
             Act::Madvise { len, advice: advice::POPULATE_READ | advice::POPULATE_WRITE, .. } => len,
             Act::Mremap { old_len, .. } => old_len,
             _ => 0,
@@ -355,7 +383,9 @@ impl Act {
     pub fn is_free_choice(&self) -> bool {
         match self {
             Act::Mmap { flags, .. } => !has(*flags, MapFlags::FIXED | MapFlags::FIXED_NOREPLACE),
-            Act::StandIn(request) => matches!(request.place, Place::Hint(_) | Place::Low(_)),
+            Act::MapFile { request, .. } | Act::StandIn(request) => {
+                matches!(request.place, Place::Hint(_) | Place::Low(_))
+            }
             Act::Mremap { flags, .. } => flags & MREMAP_FIXED == 0,
             _ => false,
         }

@@ -9,6 +9,7 @@ use super::Replay;
 use super::checked::Checking;
 use super::fault_counts::FaultCounts;
 use super::life::Family;
+use super::objects::Objects;
 use super::play::{self, Visitor};
 use super::player::Player;
 use super::setup::{self, ReplayMachine};
@@ -64,7 +65,7 @@ impl<'a> Stage<'a> {
     ) -> Result<R, String> {
         let machine = setup::machine(replay.frames).map_err(|error| error.to_string())?;
         let _cpu = machine.enter(CpuId(0));
-        let vm = setup::vm(&machine, replay.huge)?;
+        let vm = setup::vm(&machine, replay.huge, &replay.files)?;
         let layouts = replay.families.iter().map(|family| setup::layout(&replay.header, family)).collect();
         f(Stage { replay, machine: &machine, vm: &vm, layouts })
     }
@@ -81,10 +82,11 @@ impl<'a> Stage<'a> {
     ) -> Result<(), String> {
         let stack_limit = self.replay.header.limits.stack_bytes;
         for (family, layout) in self.replay.families.iter().zip(&self.layouts) {
-            let space = setup::space(self.vm, *layout, path, &family.lives[0])?;
+            let objects = Objects::new(self.vm, &self.replay.files);
+            let space = setup::space(self.vm, *layout, path, &family.lives[0], &objects)?;
             let counts = FaultCounts::default();
             let mut visitor = visit(family);
-            play::play(family, self.machine, space, stack_limit, &counts, &mut visitor)?;
+            play::play(family, self.machine, space, stack_limit, &counts, &objects, &mut visitor)?;
             done(family, visitor);
         }
         Ok(())

@@ -70,7 +70,9 @@ impl Collected {
         for (step, &ns) in steps.steps.iter().zip(step_ns) {
             match *step {
                 Step::Nothing | Step::Barred { .. } => {}
-                Step::Touch { .. } => self.our_faults.push(ns),
+                Step::Touch { .. } | Step::TouchFile { .. } | Step::TouchBeyond { .. } => {
+                    self.our_faults.push(ns)
+                }
                 Step::Call(at) => self.ours.entry(steps.calls[at as usize].sys).or_default().push(ns),
             }
         }

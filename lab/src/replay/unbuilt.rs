@@ -12,6 +12,7 @@
 //! as they were, at the first mapping that may have given them: EACCES of a file, since how it was opened is
 //! not in a trace, and EINVAL of a part of a mapping that the kernel does not cut.
 
+use super::files::{FileNr, FileTable};
 use super::spans::Spans;
 use super::step::{has, pages};
 use crate::trace::{Call, Image, Mapping, Sys};
@@ -46,6 +47,8 @@ struct File {
     is_shared: bool,
     /// Rights that Linux has granted of it.
     granted: Prot,
+    /// Its number; `None` for what is no file.
+    number: Option<FileNr>,
 }
 
 /// A mapping of the kernel's.
@@ -68,14 +71,15 @@ pub struct Refusal {
 
 impl Unbuilt {
     /// That of a program at its exec.
-    pub fn at_exec(image: &Image) -> Unbuilt {
+    pub fn at_exec(image: &Image, files: &FileTable) -> Unbuilt {
         let mut unbuilt = Unbuilt::default();
         for mapping in &image.mappings {
             let range = mapping.start..mapping.end;
             if mapping.inode != 0 {
                 let (is_shared, granted) = (mapping.is_shared(), rights_of(mapping));
                 let origin = mapping.offset.wrapping_sub(mapping.start);
-                unbuilt.files.put(range, File { origin, is_shared, granted });
+                let number = files.of_mapping(mapping);
+                unbuilt.files.put(range, File { origin, is_shared, granted, number });
             } else if let Some(special) = special(mapping) {
                 unbuilt.special.put(range, special);
             }
@@ -93,7 +97,7 @@ impl Unbuilt {
     }
 
     /// Follows a call that returned `result`.
-    pub fn follow(&mut self, call: &Call, result: i64) {
+    pub fn follow(&mut self, call: &Call, result: i64, files: &FileTable) {
         let [addr, len, third, flags, _, offset] = call.args;
         let Ok(result) = u64::try_from(result) else { return };
         match call.sys {
@@ -106,7 +110,8 @@ impl Unbuilt {
                     let origin = offset.wrapping_sub(result);
                     let is_shared =
                         MapFlags::from_bits_retain(flags as u32) & MapFlags::TYPE != MapFlags::PRIVATE;
-                    self.files.put(range, File { origin, is_shared, granted });
+                    let number = files.of_call(call);
+                    self.files.put(range, File { origin, is_shared, granted, number });
                 }
             }
             Sys::Mprotect | Sys::PkeyMprotect => {
@@ -137,6 +142,12 @@ impl Unbuilt {
     /// The offset in its file of what is mapped at the address.
     pub fn file_offset(&self, addr: u64) -> Option<u64> {
         self.files.at(addr).map(|(_, file)| file.origin.wrapping_add(addr))
+    }
+
+    /// The file that is mapped at the address, where it is one, and what of the addresses around shows it.
+    pub fn file_at(&self, addr: u64) -> Option<(Range<u64>, FileNr)> {
+        let (range, file) = self.files.at(addr)?;
+        file.number.map(|number| (range, number))
     }
 
     /// The refusal of a call, which returned `result`, by memory of such a kind in its range.

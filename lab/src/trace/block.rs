@@ -23,7 +23,7 @@ use std::io::{self, Read, Write};
 /// The first eight bytes of every trace.
 pub const MAGIC: [u8; 8] = *b"ILTRACE\n";
 /// The version that this program writes. It reads this one and every one before it, from 1 on.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 const PREFIX_BYTES: u64 = 12;
 const FRAME_BYTES: u64 = 17;
 const LEVEL: i32 = 9;
@@ -142,6 +142,7 @@ pub struct Block {
 /// Reads and verifies blocks.
 pub struct BlockReader<R: Read> {
     input: R,
+    version: u32,
     number: u64,
     offset: u64,
     /// Content of the blocks read so far, before compression.
@@ -159,10 +160,17 @@ impl<R: Read> BlockReader<R> {
         }
         input.read_exact(&mut version).map_err(|e| Damage::reading(8, "the version", &e))?;
         match u32::from_le_bytes(version) {
-            1..=VERSION => Ok(BlockReader { input, number: 0, offset: PREFIX_BYTES, content_bytes: 0 }),
+            version @ 1..=VERSION => {
+                Ok(BlockReader { input, version, number: 0, offset: PREFIX_BYTES, content_bytes: 0 })
+            }
             0 => Err(Damage::at(8, "there is no format version 0")),
             newer => Err(Damage::at(8, newer_text(newer))),
         }
+    }
+
+    /// The version of the format.
+    pub fn version(&self) -> u32 {
+        self.version
     }
 
     /// The next block. The end of the file is damage: only the footer ends a trace.

@@ -19,9 +19,17 @@ const TASK: u8 = 2;
 const EXEC: u8 = 3;
 const SIGNAL: u8 = 4;
 const EXIT: u8 = 5;
+/// From format 2 on.
+const FILE: u8 = 6;
+/// From format 2 on.
+const CACHE: u8 = 7;
 const HAS_FIRST: u8 = 1 << 3;
 const HAS_SECOND: u8 = 1 << 4;
+/// From format 2 on.
+const HAS_THIRD: u8 = 1 << 5;
 const NAME_MOST_BYTES: usize = 8192;
+/// Pages that a file may have: as many as 2^63 bytes are.
+const PAGES_MOST: u64 = 1 << 51;
 
 /// State of a block from one event to the next; `numbers` finds a thread in `threads`, and only writing
 /// needs it.
@@ -83,19 +91,38 @@ impl Encoder {
                 put(out, signal.address);
             }
             Kind::Exit(ended) => put_signed(out, i64::from(ended.status)),
+            Kind::File(facts) => {
+                put_inode(out, facts.inode);
+                put(out, facts.len_bytes);
+            }
+            Kind::Cache(change) => {
+                put_inode(out, change.inode);
+                put(out, change.first);
+                put(out, change.pages);
+            }
         }
     }
+}
+
+fn put_inode(out: &mut Vec<u8>, inode: Inode) {
+    put(out, u64::from(inode.device));
+    put(out, inode.number);
 }
 
 fn head(kind: &Kind) -> u8 {
     let flags = |first: bool, second: bool| (u8::from(first) * HAS_FIRST) | (u8::from(second) * HAS_SECOND);
     match kind {
         Kind::Fault(f) => FAULT | (f.access as u8) << 3 | (f.mode as u8) << 5 | (f.cause as u8) << 6,
-        Kind::Call(call) => CALL | flags(call.result.is_some(), call.file.is_some()),
+        Kind::Call(call) => {
+            let third = u8::from(call.inode.is_some()) * HAS_THIRD;
+            CALL | flags(call.result.is_some(), call.file.is_some()) | third
+        }
         Kind::Task(_) => TASK,
         Kind::Exec(_) => EXEC,
         Kind::Signal(_) => SIGNAL,
         Kind::Exit(ended) => EXIT | flags(ended.image.is_some(), false),
+        Kind::File(facts) => FILE | flags(facts.is_in_memory, false),
+        Kind::Cache(change) => CACHE | (change.cached as u8) << 3,
     }
 }
 
@@ -110,6 +137,7 @@ fn put_call(out: &mut Vec<u8>, call: &Call, time_ns: u64) {
     if let Some(file) = &call.file {
         put_text(out, file);
     }
+    call.inode.into_iter().for_each(|inode| put_inode(out, inode));
 }
 
 /// Reads the events of one block.
@@ -162,8 +190,9 @@ impl<'a> Decoder<'a> {
         let flags = head & !7;
         let allowed = match head & 7 {
             FAULT => !7,
-            CALL => HAS_FIRST | HAS_SECOND,
-            EXIT => HAS_FIRST,
+            CALL => HAS_FIRST | HAS_SECOND | HAS_THIRD,
+            CACHE => HAS_FIRST | HAS_SECOND,
+            EXIT | FILE => HAS_FIRST,
             _ => 0,
         };
         if flags & !allowed != 0 {
@@ -191,9 +220,27 @@ impl<'a> Decoder<'a> {
                 let image = if flags & HAS_FIRST != 0 { Some(image()?) } else { None };
                 Kind::Exit(ProcessExit { status, image })
             }
-            other => return Err(format!("event kind {other} is unknown")),
+            FILE => Kind::File(FileFacts {
+                inode: inode(cursor)?,
+                len_bytes: cursor.number("a file's length")?,
+                is_in_memory: flags & HAS_FIRST != 0,
+            }),
+            _ => Kind::Cache(cache_change(cursor, head)?),
         })
     }
+}
+
+fn inode(cursor: &mut Cursor<'_>) -> Result<Inode, String> {
+    Ok(Inode { device: cursor.small("a device")?, number: cursor.number("an inode")? })
+}
+
+fn cache_change(cursor: &mut Cursor<'_>, head: u8) -> Result<CacheChange, String> {
+    let all = [Cached::Found, Cached::Added, Cached::Removed];
+    let cached = *all.get(usize::from(head >> 3 & 3)).ok_or_else(|| format!("a page's head is {head:#x}"))?;
+    let (inode, first) = (inode(cursor)?, cursor.number("a page of a file")?);
+    let pages = cursor.number("a number of pages")?;
+    first.checked_add(pages).filter(|&end| end <= PAGES_MOST).ok_or("pages beyond any file")?;
+    Ok(CacheChange { inode, first, pages, cached })
 }
 
 fn narrow(value: i64) -> Result<i32, String> {
@@ -229,7 +276,17 @@ fn call(cursor: &mut Cursor<'_>, flags: u8, time_ns: u64) -> Result<Call, String
     } else {
         None
     };
-    Ok(Call { sys, args, result, start_ns, end_ns, file })
+    let inode = if flags & HAS_THIRD != 0 { Some(inode(cursor)?) } else { None };
+    Ok(Call { sys, args, result, start_ns, end_ns, file, inode })
+}
+
+/// Whether only a trace of format 2 can have such an event.
+pub fn is_of_format_2(kind: &Kind) -> bool {
+    match kind {
+        Kind::File(_) | Kind::Cache(_) => true,
+        Kind::Call(call) => call.inode.is_some(),
+        _ => false,
+    }
 }
 
 /// Shortens a file's name to what a trace can hold.

@@ -1,7 +1,7 @@
 //! One line for each event.
 
 use super::calls::Sys;
-use super::event::{Access, Call, Cause, Event, Kind, Mode, NewTask};
+use super::event::{Access, CacheChange, Cached, Call, Cause, Event, Inode, Kind, Mode, NewTask};
 use std::fmt::Write;
 
 /// The line of an event, without a newline.
@@ -20,6 +20,16 @@ pub fn line(event: &Event) -> String {
         Kind::Exec(started) => {
             write!(line, "exec       {} ({} mappings)", started.image.program, started.image.mappings.len())
         }
+        Kind::File(facts) => {
+            let place = if facts.is_in_memory { " in memory" } else { "" };
+            write!(line, "file       {} of {} bytes{place}", inode_text(facts.inode), facts.len_bytes)
+        }
+        Kind::Cache(change) => {
+            let CacheChange { inode, first, pages, cached } = *change;
+            let words = [(Cached::Found, "found"), (Cached::Added, "added"), (Cached::Removed, "removed")];
+            let word = words.iter().find(|(c, _)| *c == cached).map_or("", |(_, word)| word);
+            write!(line, "cache      {} {word} {first}..{}", inode_text(inode), first + pages)
+        }
         Kind::Signal(s) => write!(line, "signal     {} code {} at {:#x}", s.number, s.code, s.address),
         Kind::Exit(ended) => {
             let map = ended.image.as_ref().map(|i| format!(" (final map: {} mappings)", i.mappings.len()));
@@ -28,6 +38,11 @@ pub fn line(event: &Event) -> String {
     };
     debug_assert!(said.is_ok(), "writing to a string does not fail");
     line
+}
+
+/// As a map has it.
+fn inode_text(inode: Inode) -> String {
+    format!("{:02x}:{:02x} {}", inode.device >> 20, inode.device & 0xf_ffff, inode.number)
 }
 
 /// Nanoseconds as microseconds with three digits after the point.

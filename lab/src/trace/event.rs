@@ -38,6 +38,10 @@ pub enum Kind {
     Exec(Started),
     /// A signal about memory was about to be delivered.
     Signal(Signal),
+    /// A file was mapped for the first time in the recording.
+    File(FileFacts),
+    /// Pages of a mapped file came into the page cache, or left it.
+    Cache(CacheChange),
     /// This thread ended. The last thread of a process carries the final map.
     Exit(ProcessExit),
 }
@@ -108,6 +112,68 @@ pub struct Call {
     /// The file that an `mmap` mapped, if it mapped one and the name was seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<Arc<str>>,
+    /// What the kernel knows that file by; none in traces of format 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inode: Option<Inode>,
+}
+
+/// What the kernel knows a file by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Inode {
+    /// Its device: the major number, and below it the minor number in 20 bits.
+    pub device: u32,
+    /// Its number there.
+    pub number: u64,
+}
+
+impl Inode {
+    /// Of a device as it has two numbers.
+    pub fn of_device(major: u32, minor: u32, number: u64) -> Inode {
+        Inode { device: major << 20 | minor & 0xf_ffff, number }
+    }
+
+    /// Of a line of a map: `fe:00`, and the number; none for what is of no file.
+    pub fn of_map(device: &str, number: u64) -> Option<Inode> {
+        let (major, minor) = device.split_once(':')?;
+        let hex = |text| u32::from_str_radix(text, 16).ok();
+        (number != 0).then_some(Inode::of_device(hex(major)?, hex(minor)?, number))
+    }
+}
+
+/// What is known of a file that is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FileFacts {
+    /// Which.
+    pub inode: Inode,
+    /// Its length, bytes.
+    pub len_bytes: u64,
+    /// Whether it lives in memory alone: on a tmpfs.
+    pub is_in_memory: bool,
+}
+
+/// Pages of a file, and the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CacheChange {
+    /// The file.
+    pub inode: Inode,
+    /// The first page.
+    pub first: u64,
+    /// How many.
+    pub pages: u64,
+    /// What became of them.
+    pub cached: Cached,
+}
+
+/// What became of pages in the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cached {
+    /// They were there when the recorder looked, after the file was mapped.
+    Found,
+    /// They came.
+    Added,
+    /// They left.
+    Removed,
 }
 
 /// A new thread or process, said by the thread that made it.

@@ -18,6 +18,9 @@ pub struct Header {
     pub limits: Limits,
     /// Size of the environment, bytes; its content is not kept.
     pub environment_bytes: u64,
+    /// Whether the page cache was followed: what it had of each mapped file, what came and what left.
+    #[serde(default)]
+    pub page_cache: bool,
     /// Seconds since 1970 at the start of the recording.
     pub started_unix_s: u64,
     /// The first image of the command: loaded, not an instruction run.

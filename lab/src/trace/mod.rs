@@ -31,7 +31,10 @@ mod tests;
 
 pub use calls::{Shape, Sys};
 pub use damage::Damage;
-pub use event::{Access, Call, Cause, Event, Fault, Kind, Mode, NewTask, ProcessExit, Signal, Started};
+pub use event::{
+    Access, CacheChange, Cached, Call, Cause, Event, Fault, FileFacts, Inode, Kind, Mode, NewTask,
+    ProcessExit, Signal, Started,
+};
 pub use header::{Account, Extent, Footer, Header, Host, LOWEST_HINT, Limits, ProcessCount, SWAP_BYTES};
 pub use image::{Image, Layout, Mapping};
 pub use reader::TraceReader;

@@ -30,7 +30,7 @@
 //! one.
 
 use super::calls::{Shape, Sys};
-use super::event::{Access, Call, Event, Fault, Kind};
+use super::event::{Access, Call, Event, Fault, Inode, Kind};
 use super::record::raw::{Raw, What};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -55,6 +55,7 @@ struct Open {
     args: [u64; 6],
     start_ns: u64,
     file: Option<Arc<str>>,
+    inode: Option<Inode>,
 }
 
 /// A returned call whose place depends on whether a fault of the thread `for_tid` succeeded.
@@ -81,10 +82,12 @@ impl Order {
         match what {
             What::Fault(fault) => self.window.push_back(event(Kind::Fault(fault))),
             What::Task(task) => self.window.push_back(event(Kind::Task(task))),
+            What::File(facts) => self.window.push_back(event(Kind::File(facts))),
+            What::Cache(change) => self.window.push_back(event(Kind::Cache(change))),
             What::Signal(signal) => self.window.push_back(event(Kind::Signal(signal))),
             What::Enter(sys, args) => self.enter(pid, tid, sys, args, time_ns),
             What::Leave(sys, result) => self.leave(pid, tid, sys, Some(result), time_ns),
-            What::Mapped(name) => self.name(tid, &name),
+            What::Mapped(name, inode) => self.name(tid, &name, inode),
             What::Exec(started, former) => {
                 if let Some(open) = self.open.remove(&former) {
                     self.open.insert(tid, open);
@@ -121,15 +124,16 @@ impl Order {
         self.abandon(tid, time_ns);
         args[sys.arity()..].fill(0);
         if matches!(sys, Sys::Exit | Sys::ExitGroup) {
-            let call = Call { sys, args, result: None, start_ns: time_ns, end_ns: time_ns, file: None };
+            let (start_ns, end_ns) = (time_ns, time_ns);
+            let call = Call { sys, args, result: None, start_ns, end_ns, file: None, inode: None };
             return self.window.push_back(Event { time_ns, pid, tid, kind: Kind::Call(call) });
         }
-        self.open.insert(tid, Open { pid, sys, args, start_ns: time_ns, file: None });
+        self.open.insert(tid, Open { pid, sys, args, start_ns: time_ns, file: None, inode: None });
     }
 
-    fn name(&mut self, tid: u32, name: &str) {
+    fn name(&mut self, tid: u32, name: &str, inode: Option<Inode>) {
         if let Some(open) = self.open.get_mut(&tid).filter(|o| o.sys == Sys::Mmap) {
-            open.file = Some(name.into());
+            (open.file, open.inode) = (Some(name.into()), inode);
         }
     }
 
@@ -138,13 +142,13 @@ impl Order {
         if self.open.get(&tid).is_none_or(|o| o.sys != sys) {
             return;
         }
-        let Some(Open { args, start_ns, file, .. }) = self.open.remove(&tid) else { return };
-        self.place(pid, tid, Call { sys, args, result, start_ns, end_ns, file });
+        let Some(Open { args, start_ns, file, inode, .. }) = self.open.remove(&tid) else { return };
+        self.place(pid, tid, Call { sys, args, result, start_ns, end_ns, file, inode });
     }
 
     fn abandon(&mut self, tid: u32, end_ns: u64) {
-        if let Some(Open { pid, sys, args, start_ns, file }) = self.open.remove(&tid) {
-            self.place(pid, tid, Call { sys, args, result: None, start_ns, end_ns, file });
+        if let Some(Open { pid, sys, args, start_ns, file, inode }) = self.open.remove(&tid) {
+            self.place(pid, tid, Call { sys, args, result: None, start_ns, end_ns, file, inode });
         }
     }
 
@@ -241,7 +245,8 @@ impl Order {
 
     /// Whether the fault at `at` succeeded: `None` while its thread has done nothing since.
     fn succeeded(&self, at: usize, tid: u32, fault: &Fault) -> Option<bool> {
-        let next = self.window.range(at + 1..).find(|e| e.tid == tid);
+        let told = |e: &Event| matches!(e.kind, Kind::File(_) | Kind::Cache(_));
+        let next = self.window.range(at + 1..).find(|e| e.tid == tid && !told(e));
         match next.map(|e| &e.kind) {
             Some(Kind::Signal(signal)) => Some(signal.address != fault.address),
             Some(_) => Some(true),

@@ -4,7 +4,7 @@
 //! memory is allocated, and at most a few images are held at a time.
 
 use super::block::{Block, BlockKind, BlockReader};
-use super::codec::Decoder;
+use super::codec::{Decoder, is_of_format_2};
 use super::damage::Damage;
 use super::event::{Event, Kind};
 use super::header::{Footer, Header};
@@ -119,6 +119,9 @@ impl<R: Read> TraceReader<R> {
         let mut take = || images.pop_front().ok_or_else(|| "an event's image is missing".to_string());
         let mut events = Vec::new();
         while let Some(event) = decoder.next(&mut take).map_err(damage)? {
+            if self.blocks.version() < 2 && is_of_format_2(&event.kind) {
+                return Err(damage("an event of format 2 in a trace of format 1".to_string()));
+            }
             counts.add(&event).map_err(damage)?;
             events.push(event);
         }

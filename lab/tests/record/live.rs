@@ -2,7 +2,7 @@
 
 use crate::{Recorded, compiled, may_record, model, recording, try_recording};
 use interleaf_lab::trace::record::Refusal;
-use interleaf_lab::trace::{Extent, Kind, Mode, Sys};
+use interleaf_lab::trace::{Cached, Event, Extent, Inode, Kind, Mode, Sys};
 use std::collections::BTreeSet;
 
 const STUNTS: &str = "tests/record/programs/stunts.c";
@@ -45,6 +45,30 @@ fn stunt(name: &str) -> Option<Recorded> {
     let recorded = recording(&[&compiled(name, STUNTS), name]);
     check(&recorded);
     Some(recorded)
+}
+
+#[test]
+fn the_page_cache_is_followed_where_the_kernel_tells_of_it() {
+    if !may_record("the_page_cache_is_followed_where_the_kernel_tells_of_it") {
+        return;
+    }
+    let recorded = recording(&["true"]);
+    if !recorded.header.page_cache {
+        return;
+    }
+    let program = &recorded.header.image.mappings[0];
+    let inode = Inode::of_map(&program.device, program.inode);
+    let is_its = |event: &Event| match &event.kind {
+        Kind::File(facts) => Some(facts.inode) == inode && facts.len_bytes > 0,
+        Kind::Cache(change) => Some(change.inode) == inode && change.cached == Cached::Found,
+        _ => false,
+    };
+    assert!(recorded.events.iter().filter(|event| is_its(event)).count() >= 2, "its length and its pages");
+    let mapped = recorded.events.iter().filter_map(|event| match &event.kind {
+        Kind::Call(call) => call.file.as_ref().map(|_| call.inode),
+        _ => None,
+    });
+    assert!(mapped.into_iter().all(|inode| inode.is_some()), "each file that was mapped has an inode");
 }
 
 #[test]

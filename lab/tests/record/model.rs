@@ -64,7 +64,8 @@ pub fn check(header: &Header, events: &[Event]) -> Complaints {
 /// Whether the fault at `n` came to nothing: the next thing of its thread is a signal, or it was the kernel's
 /// own.
 fn failed(events: &[Event], n: usize) -> bool {
-    let next = events[n + 1..].iter().find(|e| e.tid == events[n].tid);
+    let told = |e: &Event| matches!(e.kind, Kind::File(_) | Kind::Cache(_));
+    let next = events[n + 1..].iter().find(|e| e.tid == events[n].tid && !told(e));
     let kernel = matches!(&events[n].kind, Kind::Fault(f) if f.mode == interleaf_lab::trace::Mode::Kernel);
     kernel || matches!(next.map(|e| &e.kind), Some(Kind::Signal(_)))
 }

@@ -195,6 +195,7 @@ fn fork_from_10_to_30() -> [Event; 2] {
         start_ns: 10,
         end_ns: 30,
         file: None,
+        inode: None,
     };
     let task = Event { time_ns: 20, ..fork(PID, CHILD) };
     [task, Event { time_ns: 30, ..at(PID, Kind::Call(call)) }]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 mod accounting;
 mod conclusion;
 mod cost;
+mod files;
 mod forks;
 mod hostile;
 mod huge;
@@ -137,7 +138,10 @@ fn at(pid: u32, kind: Kind) -> Event {
 }
 
 fn call(sys: Sys, args: [u64; 6], result: i64) -> Event {
-    at(PID, Kind::Call(Call { sys, args, result: Some(result), start_ns: 0, end_ns: 0, file: None }))
+    at(
+        PID,
+        Kind::Call(Call { sys, args, result: Some(result), start_ns: 0, end_ns: 0, file: None, inode: None }),
+    )
 }
 
 fn anonymous(pages: u64, result: u64) -> Event {

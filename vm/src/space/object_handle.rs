@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::object::{MAX_PAGES, PagerKey};
 use crate::space::ops::page_len;
 use crate::sync::UniqueId;
-use crate::units::{VirtAddr, VpnRange};
+use crate::units::{Pfn, VirtAddr, VpnRange};
 use crate::vma::{Backing, ObjectId};
 use core::fmt;
 use core::marker::PhantomData;
@@ -95,6 +95,12 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     pub fn len_bytes(&self) -> u64 {
         let reading = self.vm.read();
         self.vm.object(self.object, &reading).map_or(0, |object| object.len_bytes())
+    }
+
+    /// The frame that a page of it has, if it has one; may be stale.
+    pub fn frame_of(&self, page: u64) -> Option<Pfn> {
+        let reading = self.vm.read();
+        self.vm.object(self.object, &reading)?.lookup(&self.vm.memory, page, &reading)
     }
 
     /// What a request maps that begins at the page `first` of the object, counted from 0.

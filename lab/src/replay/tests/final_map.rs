@@ -1,6 +1,6 @@
 use super::*;
 
-/// `start-end rights`, in pages; a name that is not empty makes a file.
+/// `start-end rights`, in pages; a name that is not empty makes a device.
 fn map(text: &str) -> Vec<Line> {
     let line = |text: &str| {
         let words: Vec<&str> = text.split(' ').collect();
@@ -10,7 +10,7 @@ fn map(text: &str) -> Vec<Line> {
             end: number(1),
             rights: words[2].to_string(),
             flags: VmaFlags::empty(),
-            is_anonymous: words.len() == 3,
+            is_followed: words.len() == 3,
             text: String::new(),
         }
     };
@@ -36,9 +36,9 @@ fn a_hole_on_one_side_is_a_difference() {
 }
 
 #[test]
-fn edges_count_between_anonymous_memory_only() {
+fn edges_count_between_memory_that_is_followed() {
     let ours = map("1 4 rw-p");
-    assert_eq!(compare(&map("1 2 rw-p file, 2 3 rw-p, 3 4 rw-p file"), &ours), []);
+    assert_eq!(compare(&map("1 2 rw-p device, 2 3 rw-p, 3 4 rw-p device"), &ours), []);
     let gaps = compare(&map("1 2 rw-p, 2 4 rw-p"), &ours);
     assert_eq!(gaps, [Gap::Edge(2 << 12, "in Linux")]);
     assert_eq!(compare(&ours, &map("1 2 rw-p, 2 4 rw-p")), [Gap::Edge(2 << 12, "here")]);

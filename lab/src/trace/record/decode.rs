@@ -8,7 +8,7 @@ use super::Refusal;
 use super::raw::{Raw, What};
 use super::tracepoint::{Field, Tracepoint};
 use crate::trace::calls::{Sys, is_kept};
-use crate::trace::event::{Access, Cause, Fault, Mode, NewTask};
+use crate::trace::event::{Access, CacheChange, Cached, Cause, Fault, Inode, Mode, NewTask};
 use perf_event_open_sys::bindings as kernel;
 
 /// What one record says.
@@ -41,12 +41,33 @@ pub struct Points {
     enter: (u16, Field, Field),
     leave: (u16, Field, Field),
     task: (u16, Field, Field),
+    /// Where the kernel has them: pages that come into the page cache, and that leave it.
+    cache: Option<[CachePoint; 2]>,
+}
+
+/// A tracepoint of the page cache.
+#[derive(Clone, Debug)]
+struct CachePoint {
+    id: u16,
+    cached: Cached,
+    device: Field,
+    inode: Field,
+    first: Field,
+    order: Field,
 }
 
 impl Points {
-    /// The tracepoint numbers: faults in user mode, in kernel mode, calls entered, calls left, tasks made.
-    pub fn ids(&self) -> [u64; 5] {
-        [self.user, self.kernel, self.enter, self.leave, self.task].map(|(id, ..)| id.into())
+    /// The tracepoint numbers: faults in user mode, in kernel mode, calls entered, calls left, tasks made;
+    /// then, where there are any, those of the page cache.
+    pub fn ids(&self) -> Vec<u64> {
+        let always = [self.user, self.kernel, self.enter, self.leave, self.task].map(|(id, ..)| id);
+        let cache = self.cache.iter().flatten().map(|point| point.id);
+        always.into_iter().chain(cache).map(u64::from).collect()
+    }
+
+    /// Whether the kernel tells of the page cache.
+    pub fn follow_page_cache(&self) -> bool {
+        self.cache.is_some()
     }
 
     /// Looks everything up in tracefs.
@@ -66,8 +87,26 @@ impl Points {
             enter: find("raw_syscalls/sys_enter", "id", "args")?,
             leave: find("raw_syscalls/sys_exit", "id", "ret")?,
             task: find("task/task_newtask", "pid", "clone_flags")?,
+            // A kernel without them is recorded all the same: what its cache had is not known then.
+            cache: cache_points(&described).ok(),
         })
     }
+}
+
+fn cache_points(
+    described: &impl Fn(&str) -> Result<Tracepoint, Refusal>,
+) -> Result<[CachePoint; 2], Refusal> {
+    let find = |name: &str, cached| {
+        let point = described(name)?;
+        let field = |name| point.field(name);
+        let (device, inode, first, order) =
+            (field("s_dev")?, field("i_ino")?, field("index")?, field("order")?);
+        Ok::<_, Refusal>(CachePoint { id: point.id, cached, device, inode, first, order })
+    };
+    Ok([
+        find("filemap/mm_filemap_add_to_page_cache", Cached::Added)?,
+        find("filemap/mm_filemap_delete_from_page_cache", Cached::Removed)?,
+    ])
 }
 
 /// The number of ptrace, which is watched for and not kept.
@@ -76,6 +115,8 @@ pub(super) const PTRACE: u64 = libc::SYS_ptrace as u64;
 const TASK_AT: usize = 8;
 const TIME_AT: usize = 16;
 const BODY_AT: usize = 24;
+const MMAP2_DEVICE_AT: usize = 40;
+const MMAP2_INODE_AT: usize = 48;
 const MMAP2_NAME_AT: usize = 72;
 const SAMPLE_ID_BYTES: usize = 16;
 
@@ -132,7 +173,16 @@ fn tracepoint(points: &Points, body: &[u8]) -> Result<Option<What>, String> {
             let (tid, flags) = (field(points.task.1)? as u32, field(points.task.2)?);
             Some(What::Task(NewTask { tid, flags }))
         }
-        other => return Err(format!("a record of tracepoint {other}, which was not asked for")),
+        other => {
+            let point = points.cache.iter().flatten().find(|point| point.id == other);
+            let point =
+                point.ok_or_else(|| format!("a record of tracepoint {other}, which was not asked for"))?;
+            let inode = Inode { device: field(point.device)? as u32, number: field(point.inode)? };
+            let (first, order) = (field(point.first)?, field(point.order)?);
+            // A folio has less than 2^32 pages, or the record is not one.
+            let pages = 1 << order.min(31);
+            Some(What::Cache(CacheChange { inode, first, pages, cached: point.cached }))
+        }
     })
 }
 
@@ -170,7 +220,11 @@ fn mapped(record: &[u8]) -> Result<Said, String> {
         return Ok(Said::Nothing);
     }
     let (pid, tid) = (number(record, TASK_AT, 4)? as u32, number(record, TASK_AT + 4, 4)? as u32);
-    let what = What::Mapped(crate::trace::codec::fit_name(&name).to_string());
+    let part = |at| number(record, at, 4).map(|word| word as u32);
+    let inode = number(record, MMAP2_INODE_AT, 8)?;
+    let inode =
+        (inode != 0).then_some(Inode::of_device(part(MMAP2_DEVICE_AT)?, part(MMAP2_DEVICE_AT + 4)?, inode));
+    let what = What::Mapped(crate::trace::codec::fit_name(&name).to_string(), inode);
     Ok(Said::Raw(Raw { time_ns: number(record, end + 8, 8)?, pid, tid, what }))
 }
 

@@ -21,6 +21,7 @@ pub mod decode;
 mod ending;
 pub mod host;
 pub mod merge;
+mod page_cache;
 pub mod privilege;
 pub mod procfs;
 pub mod raw;
@@ -40,6 +41,7 @@ use crate::trace::header::{Extent, Footer, Header, ProcessCount};
 use crate::trace::writer::TraceWriter;
 use account::Outside;
 use ending::Ending;
+use page_cache::PageCache;
 use sources::{FaultCounters, Sources};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -134,21 +136,23 @@ fn record_held<W: Write + Send>(
     child.release()?;
     wait_for_exec(child, &options.command)?;
     let start = Start::at_exec(pid, &sources.counters)?;
-    let header = header(options, pid)?;
+    let header = Header { page_cache: sources.page_cache, ..header(options, pid)? };
     let calls = if options.extent == Extent::Partial { Calls::Stop } else { Calls::Run };
-    let Sources { samples, rings, counters, mounted_tracefs } = sources;
+    let Sources { samples, rings, counters, mounted_tracefs, page_cache } = sources;
+    let cache = &PageCache::new(page_cache);
     let trace = TraceWriter::new(out, &header)?;
     let (sender, receiver) = mpsc::channel();
-    let writing = Writing { samples, rings, tracer: receiver, trace, start_ns: start.time_ns, progress };
+    let start_ns = start.time_ns;
+    let writing = Writing { samples, rings, tracer: receiver, trace, cache, start_ns, progress };
     let ending = Ending::default();
-    let tracer = Tracer::new(pid, start.counted, calls, sender, &ending);
+    let tracer = Tracer::new(pid, start.counted, calls, sender, &ending, cache);
     let (processes, written) = thread::scope(|scope| {
         let writer = scope.spawn(|| writing.run());
         if let Some(requests) = requests {
             let ending = &ending;
             scope.spawn(move || ending.follow(requests));
         }
-        let processes = tracer.run(pid);
+        let processes = tracer.run(pid, &header.image);
         requests.into_iter().for_each(EndRequests::end);
         let written = writer.join().unwrap_or_else(|_| Err(Refusal::host("the writing thread failed")));
         (processes, written)
@@ -199,6 +203,7 @@ fn header(options: &Options, pid: u32) -> Result<Header, Refusal> {
         extent: options.extent,
         host: host::host(),
         limits: host::limits(),
+        page_cache: false,
         environment_bytes: image.layout.env_end.saturating_sub(image.layout.env_start),
         started_unix_s: since.as_secs(),
         image,

@@ -1,7 +1,7 @@
 //! Records of the sources of a recording, before they are put into one order.
 
 use crate::trace::calls::Sys;
-use crate::trace::event::{Fault, NewTask, ProcessExit, Signal, Started};
+use crate::trace::event::{CacheChange, Fault, FileFacts, Inode, NewTask, ProcessExit, Signal, Started};
 
 /// One record of one source. Times are those of the clock, not of the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,11 @@ pub enum What {
     /// A system call returned.
     Leave(Sys, i64),
     /// The file of this name was mapped by the call that this thread is in.
-    Mapped(String),
+    Mapped(String, Option<Inode>),
+    /// A file is mapped for the first time.
+    File(FileFacts),
+    /// Pages of a file came into the page cache, or left it.
+    Cache(CacheChange),
     /// The thread made a task.
     Task(NewTask),
     /// A program was loaded; the thread that asked for it had this number until now.

@@ -1,7 +1,8 @@
 //! The events that a recording opens on a program before it runs.
 //!
 //! On every CPU: the two fault tracepoints, calls entered and left (filtered by number, so that the kernel
-//! writes nothing of the others), tasks made; all into that CPU's ring. Beside them two counters of faults
+//! writes nothing of the others), tasks made, pages that come into the page cache or leave it, where the
+//! kernel tells of them; all into that CPU's ring. Beside them two counters of faults
 //! resolved, which need no ring buffer and cannot lose any: the independent count for the account.
 
 use super::Refusal;
@@ -26,6 +27,8 @@ pub struct Sources {
     pub counters: FaultCounters,
     /// Whether tracefs was mounted for them.
     pub mounted_tracefs: bool,
+    /// Whether the page cache is followed.
+    pub page_cache: bool,
 }
 
 /// The events without a ring of their own, and the counters.
@@ -43,12 +46,13 @@ const MOST_RINGS_BYTES: usize = 1 << 30;
 impl Sources {
     /// Opens what `extent` asks for on `pid`, with rings of up to `ring_bytes` (a power of two).
     pub fn open(extent: Extent, pid: u32, ring_bytes: usize) -> Result<Sources, Refusal> {
-        let mut mounted_tracefs = false;
+        let (mut mounted_tracefs, mut page_cache) = (false, false);
         let (samples, watches, modes) = match extent {
             Extent::Whole => {
                 let points;
                 (points, mounted_tracefs) = find_points()?;
-                let watches = points.ids().map(Watch::Tracepoint).to_vec();
+                page_cache = points.follow_page_cache();
+                let watches = points.ids().into_iter().map(Watch::Tracepoint).collect();
                 (Samples::Tracepoints(Box::new(points)), watches, Modes::All)
             }
             Extent::Partial => (Samples::Addresses, vec![Watch::PageFaults], Modes::User),
@@ -73,7 +77,7 @@ impl Sources {
         for watch in [Watch::CountMinor, Watch::CountMajor] {
             counters.resolved.push(PerfEvent::open(watch, modes, pid, None, false).map_err(refused)?);
         }
-        Ok(Sources { samples, rings, counters, mounted_tracefs })
+        Ok(Sources { samples, rings, counters, mounted_tracefs, page_cache })
     }
 }
 

@@ -8,13 +8,15 @@
 //! running the program for good, and the memory is still whole.
 
 use super::ending::Ending;
+use super::page_cache::PageCache;
 use super::procfs;
 use super::raw::{Raw, What};
 use crate::os::process::monotonic_ns;
 use crate::os::ptrace::{self, CallStop, Calls, Change, Making, PtraceStop};
 use crate::trace::calls::{Sys, is_kept};
-use crate::trace::event::{NewTask, ProcessExit, Signal, Started};
+use crate::trace::event::{Inode, NewTask, ProcessExit, Signal, Started};
 use crate::trace::header::ProcessCount;
+use crate::trace::image::Image;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ pub struct Tracer<'a> {
     calls: Calls,
     out: Sender<Raw>,
     ending: &'a Ending,
+    cache: &'a PageCache,
     tasks: HashMap<u32, Task>,
     /// Every process, in order of its beginning.
     processes: Vec<Process>,
@@ -50,16 +53,24 @@ struct Process {
 
 impl<'a> Tracer<'a> {
     /// Takes over the command `pid`, stopped at its first exec with `base` faults counted.
-    pub fn new(pid: u32, base: u64, calls: Calls, out: Sender<Raw>, ending: &'a Ending) -> Tracer<'a> {
+    pub fn new(
+        pid: u32,
+        base: u64,
+        calls: Calls,
+        out: Sender<Raw>,
+        ending: &'a Ending,
+        cache: &'a PageCache,
+    ) -> Tracer<'a> {
         let (tasks, alive, processes) = (HashMap::new(), HashMap::new(), Vec::new());
-        let mut tracer = Tracer { calls, out, ending, tasks, processes, alive };
+        let mut tracer = Tracer { calls, out, ending, cache, tasks, processes, alive };
         tracer.add(pid, pid, 0);
         tracer.processes[0].base = base;
         tracer
     }
 
-    /// Lets the command go and follows until everything it started is over.
-    pub fn run(mut self, pid: u32) -> io::Result<Vec<ProcessCount>> {
+    /// Lets the command go, whose first image this is, and follows until everything it started is over.
+    pub fn run(mut self, pid: u32, first: &Image) -> io::Result<Vec<ProcessCount>> {
+        self.say_cached(pid, first);
         ptrace::resume(pid, self.calls, 0)?;
         while let Some((tid, change)) = ptrace::wait()? {
             match change {
@@ -94,6 +105,15 @@ impl<'a> Tracer<'a> {
         let pid = self.tasks.get(&tid).map_or(tid, |t| t.pid);
         // Fails only when the receiving side has stopped with an error of its own, which is the one reported.
         let _ = self.out.send(Raw { time_ns: monotonic_ns(), pid, tid, what });
+    }
+
+    /// Says what the page cache has of the files of an image, those that were not mapped before.
+    fn say_cached(&self, tid: u32, image: &Image) {
+        for mapping in &image.mappings {
+            let inode = Inode::of_map(&mapping.device, mapping.inode);
+            let said = inode.map(|inode| self.cache.look(&mapping.name, inode));
+            said.into_iter().flatten().for_each(|what| self.say(tid, what));
+        }
     }
 
     fn add(&mut self, tid: u32, pid: u32, parent: u32) {
@@ -154,7 +174,8 @@ impl<'a> Tracer<'a> {
             process.running = 1;
         }
         let image = Arc::new(procfs::image(tid)?);
-        self.say(tid, What::Exec(Started { image }, former));
+        self.say(tid, What::Exec(Started { image: image.clone() }, former));
+        self.say_cached(tid, &image);
         Ok(())
     }
 

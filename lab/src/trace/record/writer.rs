@@ -13,6 +13,7 @@ use super::Refusal;
 use super::account::ProcessCounts;
 use super::decode::{Said, Samples, decode};
 use super::merge::{LAG_NS, Merge};
+use super::page_cache::PageCache;
 use super::raw::{Raw, What};
 use crate::os::perf::{Ring, wait_for_any};
 use crate::os::process::monotonic_ns;
@@ -40,6 +41,8 @@ pub struct Writing<'a, W: Write> {
     pub tracer: Receiver<Raw>,
     /// Where the events go.
     pub trace: TraceWriter<W>,
+    /// The files that were mapped so far.
+    pub cache: &'a PageCache,
     /// The start of the recording by the clock, nanoseconds.
     pub start_ns: u64,
     /// Callback that reports progress.
@@ -58,8 +61,9 @@ pub struct Written<W: Write> {
     pub rings: Vec<Ring>,
 }
 
-struct State<W: Write> {
+struct State<'a, W: Write> {
     merge: Merge,
+    cache: &'a PageCache,
     order: Order,
     process_counts: ProcessCounts,
     lost: u64,
@@ -72,10 +76,11 @@ struct State<W: Write> {
 impl<W: Write> Writing<'_, W> {
     /// Works until the tracer is done and every ring is empty.
     pub fn run(self) -> Result<Written<W>, Refusal> {
-        let Writing { samples, mut rings, tracer, trace, start_ns, mut progress } = self;
+        let Writing { samples, mut rings, tracer, trace, cache, start_ns, mut progress } = self;
         let merge = Merge::new(rings.len() + 1);
         let (order, process_counts) = (Order::default(), ProcessCounts::default());
-        let mut state = State { merge, order, process_counts, lost: 0, warned: false, start_ns, trace };
+        let (lost, warned) = (0, false);
+        let mut state = State { merge, cache, order, process_counts, lost, warned, start_ns, trace };
         let mut looked_ns = 0;
         loop {
             let (before_ns, looking_ns) = (looked_ns, monotonic_ns());
@@ -98,7 +103,7 @@ impl<W: Write> Writing<'_, W> {
     }
 }
 
-impl<W: Write> State<W> {
+impl<W: Write> State<'_, W> {
     /// Takes the records of the tracer; returns whether the tracer has ended.
     fn drain_tracer(&mut self, tracer: &Receiver<Raw>, source: usize) -> Result<bool, Refusal> {
         loop {
@@ -125,7 +130,7 @@ impl<W: Write> State<W> {
             Said::Raw(raw) if raw.time_ns < self.start_ns => {
                 self.process_counts.before_exec += u64::from(matches!(raw.what, What::Fault(_)));
             }
-            Said::Raw(raw) => self.merge.push(cpu, raw).map_err(late)?,
+            Said::Raw(raw) => self.take_raw(cpu, raw)?,
             Said::Ptrace if !self.warned => {
                 self.warned = true;
                 eprintln!("interleaf: {PTRACE_FAILS}");
@@ -135,6 +140,20 @@ impl<W: Write> State<W> {
             Said::Nothing => {}
         }
         Ok(())
+    }
+
+    /// Takes a record of a ring. After a mapping of a file comes what the page cache has of it; what becomes
+    /// of files that no program has mapped is not kept.
+    fn take_raw(&mut self, cpu: usize, raw: Raw) -> Result<(), Refusal> {
+        let said = match &raw.what {
+            What::Cache(change) if !self.cache.has(change.inode) => return Ok(()),
+            What::Mapped(name, Some(inode)) => self.cache.look(name, *inode),
+            _ => Vec::new(),
+        };
+        let Raw { time_ns, pid, tid, .. } = raw;
+        self.merge.push(cpu, raw).map_err(late)?;
+        let mut more = said.into_iter().map(|what| Raw { time_ns, pid, tid, what });
+        more.try_for_each(|raw| self.merge.push(cpu, raw).map_err(late))
     }
 
     fn write_before(&mut self, horizon_ns: u64) -> Result<(), Refusal> {

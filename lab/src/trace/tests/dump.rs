@@ -17,7 +17,15 @@ fn a_line_says_when_who_and_what() {
 fn a_call_is_said_with_arguments_result_duration_and_file() {
     let args = [0, 4096, 1, 2, u64::MAX, 0];
     let file = Some("/lib/z".into());
-    let call = Call { sys: Sys::Mmap, args, result: Some(-12), start_ns: 1_000_000, end_ns: 1_001_500, file };
+    let call = Call {
+        sys: Sys::Mmap,
+        args,
+        result: Some(-12),
+        start_ns: 1_000_000,
+        end_ns: 1_001_500,
+        file,
+        inode: None,
+    };
     let text = line(&at(Kind::Call(call)));
     assert!(text.ends_with("mmap(0, 0x1000, 1, 2, -1, 0) = -12 <1.500 us> /lib/z"), "{text}");
 }

@@ -21,7 +21,23 @@ fn header() -> Header {
 
 fn call() -> Call {
     let args = [0, 4096, 3, 0x22, u64::MAX, 0];
-    Call { sys: Sys::Mmap, args, result: Some(0x7000_0000), start_ns: 90, end_ns: 130, file: None }
+    Call {
+        sys: Sys::Mmap,
+        args,
+        result: Some(0x7000_0000),
+        start_ns: 90,
+        end_ns: 130,
+        file: None,
+        inode: None,
+    }
+}
+
+fn inode() -> Inode {
+    Inode::of_device(254, 3, 1 << 40)
+}
+
+fn cache(cached: Cached) -> Kind {
+    Kind::Cache(CacheChange { inode: inode(), first: 1 << 20, pages: 16, cached })
 }
 
 fn small_events() -> Vec<Event> {
@@ -32,13 +48,17 @@ fn small_events() -> Vec<Event> {
     vec![
         at(10, fault(0x1234)),
         at(100, Kind::Call(call())),
-        at(100, Kind::Call(Call { file: Some("/lib/z".into()), ..call() })),
+        at(100, Kind::Call(Call { file: Some("/lib/z".into()), inode: Some(inode()), ..call() })),
         at(101, Kind::Task(NewTask { tid: 8, flags: NewTask::VM | NewTask::THREAD })),
         Event { time_ns: 120, pid: 7, tid: 8, kind: fault(u64::MAX) },
         at(121, Kind::Signal(Signal { number: 11, code: 1, address: 0x1234 })),
         at(130, Kind::Exec(Started { image: Arc::new(image()) })),
         Event { time_ns: 131, pid: 7, tid: 8, kind: Kind::Exit(ProcessExit { status: 0, image: None }) },
         at(140, Kind::Exit(ProcessExit { status: -1, image: Some(Arc::new(image())) })),
+        at(140, Kind::File(FileFacts { inode: inode(), len_bytes: u64::MAX, is_in_memory: true })),
+        at(141, cache(Cached::Found)),
+        at(141, cache(Cached::Added)),
+        at(142, cache(Cached::Removed)),
     ]
 }
 
@@ -57,7 +77,7 @@ fn what_is_written_comes_back() {
     let (head, events, footer) = read(&write(&small_events())).unwrap();
     assert_eq!(head, header());
     assert_eq!(events, small_events());
-    assert_eq!((footer.events, footer.faults, footer.calls), (9, 2, 2));
+    assert_eq!((footer.events, footer.faults, footer.calls), (13, 2, 2));
 }
 
 #[test]
@@ -120,6 +140,21 @@ fn another_magic_and_a_future_version_are_refused_by_name() {
     assert!(read(&bytes).unwrap_err().what.contains("no format version 0"));
 }
 
+#[test]
+fn events_of_a_later_format_are_refused_in_a_trace_of_an_earlier_one() {
+    let with = |events: &[Event]| {
+        let mut bytes = write(events);
+        bytes[8] = 1;
+        read(&bytes)
+    };
+    let all = small_events();
+    assert_eq!(with(&[all[0].clone(), all[1].clone()]).unwrap().1.len(), 2);
+    for later in [&all[2], &all[9], &all[10]] {
+        let damage = with(std::slice::from_ref(later)).unwrap_err();
+        assert!(damage.what.contains("an event of format 2"), "{damage}");
+    }
+}
+
 /// What a reader of a version must know: a change of it needs another version, or that reader would say that
 /// the file is damaged.
 #[test]
@@ -128,7 +163,7 @@ fn what_an_event_may_hold_belongs_to_the_version() {
     let known = crc64(&[calls.collect::<String>().as_bytes()]);
     assert_eq!(
         (VERSION, format!("{known:x}")),
-        (1, "7b87e16794db9cac".to_string()),
+        (2, "7b87e16794db9cac".to_string()),
         "count up trace::block::VERSION"
     );
 }

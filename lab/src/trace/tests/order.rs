@@ -214,7 +214,7 @@ fn a_return_without_an_entry_is_not_a_call() {
 fn a_mapped_file_s_name_goes_with_its_mmap() {
     let history = [
         enter(10, 1, Sys::Mmap, [0, 4096, 1]),
-        raw(11, 1, What::Mapped("/lib/z".into())),
+        raw(11, 1, What::Mapped("/lib/z".into(), None)),
         leave(12, 1, Sys::Mmap, P),
     ];
     let Kind::Call(call) = &order(&history)[0].kind else { panic!("not a call") };

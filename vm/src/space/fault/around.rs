@@ -11,6 +11,7 @@ use crate::object::{FoundPage, Object};
 use crate::space::counters::Counter;
 use crate::table::LeafBits;
 use crate::units::{Access, Order, Rights, Vpn, VpnRange};
+use crate::vma::pages_of;
 
 impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
     /// After a load: maps base pages of its object whose entries are absent, in the window of the page and in
@@ -30,11 +31,9 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         if !self.vma.is_live() && !mutant!("around.mapping-not-asked") {
             return;
         }
-        let start = Vpn(self.page.0 & !(size - 1));
-        let window = VpnRange::new(start, start.add(size)).intersect(self.vma.range());
+        let window = window(self.page, size, self.vma.range());
         let mut mapped = 0;
         for page in (window.start.0..window.end.0).map(Vpn).filter(|&page| page != self.page) {
-            // The window lies in one table.
             let slot = confirmed.slot + page.0 as usize - self.page.0 as usize;
             if confirmed.table.entry(slot) != Entry::Absent {
                 continue;
@@ -62,4 +61,11 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         // Else it was freed in between, and is another page's.
         (find() == Some(pfn)).then_some(frame)
     }
+}
+
+/// The pages that a load at `page` of a mapping of `all` pages maps, at most `size`: from the start of an
+/// aligned window on, or from that of the mapping, if it begins in the window. In one table.
+fn window(page: Vpn, size: u64, all: VpnRange) -> VpnRange {
+    let start = Vpn(page.0 & !(size - 1)).max(all.start);
+    VpnRange::new(start, start.add(size)).intersect(all).intersect(pages_of(Order::HUGE, page))
 }

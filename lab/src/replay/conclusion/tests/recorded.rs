@@ -11,7 +11,7 @@ fn fault(tid: u32, time_ns: u64) -> Event {
 }
 
 fn call(tid: u32, sys: Sys, start_ns: u64, end_ns: u64) -> Event {
-    let call = Call { sys, args: [0; 6], result: Some(0), start_ns, end_ns, file: None };
+    let call = Call { sys, args: [0; 6], result: Some(0), start_ns, end_ns, file: None, inode: None };
     event(tid, end_ns, Kind::Call(call))
 }
 

@@ -38,7 +38,8 @@ fn a_user_fault_that_came_to_nothing_needs_a_signal_to_explain_it() {
 #[test]
 fn pages_filled_without_a_call_that_asked_are_a_term_of_their_own() {
     let args = [0, 3 * 4096, 3, 0x22 | u64::from(MapFlags::POPULATE.bits()), 0, 0];
-    let call = Call { sys: Sys::Mmap, args, result: Some(4096), start_ns: 0, end_ns: 0, file: None };
+    let call =
+        Call { sys: Sys::Mmap, args, result: Some(4096), start_ns: 0, end_ns: 0, file: None, inode: None };
     let filled = |events: &[Event], counted| {
         let account = balance(events, 0, counted);
         assert_eq!((account.filled, account.unexplained), (counted, 0));

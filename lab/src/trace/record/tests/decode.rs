@@ -11,6 +11,14 @@ fn points() -> Samples {
         enter: (9, field(8, 8), field(16, 48)),
         leave: (10, field(8, 8), field(16, 8)),
         task: (11, field(8, 4), field(32, 8)),
+        cache: Some([(12, Cached::Added), (13, Cached::Removed)].map(|(id, cached)| CachePoint {
+            id,
+            cached,
+            device: field(32, 4),
+            inode: field(16, 8),
+            first: field(24, 8),
+            order: field(36, 1),
+        })),
     }))
 }
 
@@ -52,6 +60,18 @@ fn calls_and_tasks_are_read() {
     assert_eq!(what(&point(9, &[11, 1, 2, 3, 4, 5, 6])), What::Enter(Sys::Munmap, [1, 2, 3, 4, 5, 6]));
     assert_eq!(what(&point(10, &[11, u64::MAX])), What::Leave(Sys::Munmap, -1));
     assert_eq!(what(&point(11, &[77, 0, 0, 0x100])), What::Task(NewTask { tid: 77, flags: 0x100 }));
+}
+
+#[test]
+fn pages_that_come_and_leave_are_read() {
+    let device = 254 << 20 | 3;
+    let change = |cached| {
+        let inode = Inode { device: device as u32, number: 77 };
+        What::Cache(CacheChange { inode, first: 40, pages: 8, cached })
+    };
+    let order = 3u64 << 32;
+    assert_eq!(what(&point(12, &[0, 77, 40, device | order])), change(Cached::Added));
+    assert_eq!(what(&point(13, &[0, 77, 40, device | order])), change(Cached::Removed));
 }
 
 #[test]

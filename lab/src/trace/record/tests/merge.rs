@@ -2,7 +2,7 @@ use super::*;
 use crate::trace::record::raw::What;
 
 fn at(time_ns: u64) -> Raw {
-    Raw { time_ns, pid: 1, tid: 1, what: What::Mapped(String::new()) }
+    Raw { time_ns, pid: 1, tid: 1, what: What::Mapped(String::new(), None) }
 }
 
 fn drain(merge: &mut Merge, horizon: u64) -> Vec<u64> {

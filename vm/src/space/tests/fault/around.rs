@@ -42,12 +42,13 @@ fn a_load_maps_what_the_object_has_in_its_aligned_window() {
             let due: Vec<_> = (base + 16..base + 32).filter(|page| (page - base) % 3 != 0).collect();
             assert_eq!(present(&space, base..base + 64), due);
             for page in due {
+                assert_eq!(object.frame_of(page - base), leaf(&space, page).map(|(frame, _)| frame));
                 assert_eq!(load(&space, page), (page - base) as u8);
                 let may_write = leaf(&space, page).unwrap().1.contains(Rights::WRITE);
                 assert_eq!(may_write, sharing == Sharing::Shared, "page {page}");
             }
         }
-        assert_eq!(vm.totals().get(Counter::FaultAroundMapped), 2 * 10);
+        assert_eq!((vm.totals().get(Counter::FaultAroundMapped), object.frame_of(30)), (2 * 10, None));
         // A store to a private mapping copies its page alone, a store to a shared one maps it alone.
         store(&space, PRIVATE + 40, 1);
         store(&space, SHARED + 40, 2);
@@ -76,6 +77,27 @@ fn a_window_ends_where_its_mapping_or_its_object_does() {
         load(&space, 5);
         assert_eq!(present(&space, 0..32), [5, 6, 7, 8, 10]);
         assert_eq!(fault(&space, 11, Access::Read), Err(FaultError::Beyond));
+        drop(object);
+    });
+}
+
+#[test]
+fn a_window_begins_with_its_mapping_if_that_begins_later_and_is_as_long() {
+    with_window(16 * PAGE, |vm, space| {
+        let object = ObjectHandle::new(vm, 64 * PAGE).unwrap();
+        (0..64).for_each(|page| assert_eq!(object.write_at(page * PAGE, &[1]), Ok(1)));
+        let filled = |start: u64, touched: u64| {
+            space.map(&request(start, 40, Sharing::Private).backed_by(object.at_page(0))).unwrap();
+            load(&space, touched);
+            let present = present(&space, 0..600);
+            space.unmap(at(start), 40 * PAGE).unwrap();
+            present
+        };
+        assert_eq!(filled(5, 11), (5..21).collect::<Vec<_>>());
+        assert_eq!(filled(5, 17), (16..32).collect::<Vec<_>>());
+        assert_eq!(filled(15, 15), (15..31).collect::<Vec<_>>());
+        // A table ends at page 512.
+        assert_eq!(filled(505, 507), (505..512).collect::<Vec<_>>());
         drop(object);
     });
 }
