@@ -1,7 +1,7 @@
 //! Error numbers.
 
 use core::fmt;
-use interleaf::space::Error;
+use interleaf::space::{Error, ObjectError};
 use linux_raw_sys::errno as raw;
 
 /// A Linux error number.
@@ -45,6 +45,8 @@ numbers! {
     EACCES,
     /// Bad address.
     EFAULT,
+    /// The memory is locked, or in use.
+    EBUSY,
     /// The address is in use already.
     EEXIST,
     /// No folder.
@@ -53,6 +55,8 @@ numbers! {
     EINVAL,
     /// Too many open files.
     EMFILE,
+    /// A file cannot be as long.
+    EFBIG,
     /// Function not implemented.
     ENOSYS,
     /// Operation not supported.
@@ -79,9 +83,22 @@ impl From<Error> for Errno {
             Error::Access => Self::EACCES,
             Error::Fault => Self::EFAULT,
             Error::Again => Self::EAGAIN,
-            Error::Misplaced => Self::EIO,
+            Error::Busy => Self::EBUSY,
+            Error::Misplaced | Error::Io => Self::EIO,
             // Errors of later versions.
             _ => Errno::EINVAL,
+        }
+    }
+}
+
+impl From<ObjectError> for Errno {
+    fn from(error: ObjectError) -> Self {
+        match error {
+            ObjectError::NoMemory => Self::ENOMEM,
+            ObjectError::TooLong => Self::EFBIG,
+            ObjectError::Stalled => Self::EAGAIN,
+            // I/O errors, and those of later versions.
+            _ => Self::EIO,
         }
     }
 }

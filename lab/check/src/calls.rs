@@ -6,8 +6,9 @@
 //! state that it left. Numbers are those of Linux x86-64, taken as they come: unaligned, overflowing and
 //! senseless arguments are part of the language.
 
+pub use super::file_calls::FileCall;
 use interleaf_lab::os::child::{FILE, FILE_BYTES};
-pub use interleaf_linux_abi::{Errno, MapFlags, Prot, advice, number};
+pub use interleaf_linux_abi::{Errno, MapFlags, Prot, REMOVE, advice, number};
 use std::fmt;
 
 /// Pages of the one file that may be mapped: zeros at first.
@@ -90,6 +91,17 @@ pub enum Call {
         /// Bytes.
         len: u64,
     },
+    /// `msync(addr, len, flags)`.
+    Msync {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// `MS_*`.
+        flags: u32,
+    },
+    /// A call about the file itself.
+    File(FileCall),
     /// Read one byte.
     Read {
         /// Where.
@@ -156,6 +168,8 @@ pub enum CallResult {
     Error(Errno),
     /// `mincore`: the bytes it wrote, one per page and 1 for resident, and the error that ended it.
     Resident(Vec<u8>, Option<Errno>),
+    /// `pread`: how many bytes, and their fingerprint.
+    Data(usize, u64),
     /// The byte read.
     Byte(u8),
     /// The byte was written.
@@ -325,6 +339,8 @@ impl fmt::Display for Call {
             }
             Self::Brk { addr } => write!(f, "brk({addr:#x});"),
             Self::Mincore { addr, len } => write!(f, "mincore({addr:#x}, {len:#x});"),
+            Self::Msync { addr, len, flags } => write!(f, "msync({addr:#x}, {len:#x}, {flags:#x});"),
+            Self::File(call) => write!(f, "{call}"),
             Self::Read { addr } => write!(f, "read *{addr:#x};"),
             Self::Write { addr, value } => write!(f, "*{addr:#x} = {value};"),
         }

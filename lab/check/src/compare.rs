@@ -100,6 +100,8 @@ fn simpler(call: &Call) -> Vec<Call> {
             shorter.chain((flags != 0).then_some(Call::Mbind { addr, len, mode, nodes, flags: 0 })).collect()
         }
         Call::Mincore { addr, len } => lens(len).map(|len| Call::Mincore { addr, len }).collect(),
+        Call::Msync { addr, len, flags } => lens(len).map(|len| Call::Msync { addr, len, flags }).collect(),
+        Call::File(call) => lens(call.len()).map(|len| Call::File(call.with_len(len))).collect(),
         Call::Words { .. } => vec![call.plain()],
         Call::Brk { .. } | Call::Read { .. } | Call::Write { .. } => Vec::new(),
     }

@@ -1,11 +1,10 @@
 //! Memory calls executed by the library, on an address space that the calling CPU runs.
 
-use super::calls::{Call, CallResult, Errno, MapFlags, PAGE, Segv, number};
+use super::calls::{Call, CallResult, Errno, PAGE, Segv, number};
 use interleaf::frame::Kind;
 use interleaf::machine::{Format, Machine};
-use interleaf::space::{AddressSpace, Error, Fault, FaultError, MapRequest, ObjectHandle, Place, Sharing};
+use interleaf::space::{AddressSpace, Error, Fault, FaultError, SpaceId};
 use interleaf::units::{Access, Order, Pfn, PhysAddr, VirtAddr};
-use interleaf::vma::VmaFlags;
 use interleaf_lab::machine::soft::{FaultHandler, Flavour, Signal, SoftMachine};
 use interleaf_linux_abi as linux;
 use std::cell::Cell;
@@ -25,34 +24,6 @@ impl<C: Flavour, F: Format> Clone for Driver<'_, '_, C, F> {
 }
 
 impl<C: Flavour, F: Format> Copy for Driver<'_, '_, C, F> {}
-
-/// The one file, an object of the library's.
-pub type File<'v, C, F> = ObjectHandle<'v, SoftMachine<C, F>>;
-
-/// What the words of an mmap of the file at a fixed place ask for, and the page that it begins at.
-fn map_request(words: [u64; 6]) -> Result<(MapRequest<'static>, u64), Errno> {
-    let [hint, len, prot, flags, _, offset] = words;
-    let map = MapFlags::from_bits_retain(flags as u32);
-    let sharing = match map & (MapFlags::SHARED | MapFlags::PRIVATE) {
-        MapFlags::SHARED => Sharing::Shared,
-        MapFlags::PRIVATE => Sharing::Private,
-        _ => return Err(Errno::EINVAL),
-    };
-    if !offset.is_multiple_of(PAGE) || !map.contains(MapFlags::FIXED) {
-        return Err(Errno::EINVAL);
-    }
-    let mut vma_flags = VmaFlags::from_bits_truncate(prot as u32) & VmaFlags::ACCESS;
-    vma_flags.set(VmaFlags::NORESERVE, map.contains(MapFlags::NORESERVE));
-    vma_flags.set(VmaFlags::NO_HUGE_PAGE, map.contains(MapFlags::STACK));
-    let request = MapRequest {
-        place: Place::Fixed(VirtAddr(hint)),
-        flags: vma_flags,
-        sharing,
-        populate: map & (MapFlags::POPULATE | MapFlags::NONBLOCK) == MapFlags::POPULATE,
-        ..MapRequest::anonymous(len)
-    };
-    Ok((request, offset / PAGE))
-}
 
 /// A space as the machine's fault handler; notes why a fault was refused.
 pub struct Faults<'a, 'v, M: Machine> {
@@ -85,19 +56,7 @@ impl<M: Machine> FaultHandler for Faults<'_, '_, M> {
     }
 }
 
-impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
-    /// As [`call`](Self::call), where there is a file.
-    pub fn call_with_file(&self, call: &Call, file: &File<'_, C, F>) -> CallResult {
-        let Call::Words { words, .. } = *call else { return self.call(call) };
-        if !call.maps_file() {
-            return self.call(call);
-        }
-        let mapped = map_request(words).and_then(|(request, page)| {
-            self.space.map(&request.backed_by(file.at_page(page))).map_err(Errno::from)
-        });
-        mapped.map_or_else(CallResult::Error, |addr| CallResult::Value(addr.0))
-    }
-
+impl<'a, 'v, C: Flavour, F: Format> Driver<'a, 'v, C, F> {
     /// Executes one call and returns its result.
     pub fn call(&self, call: &Call) -> CallResult {
         let value = |done: Result<u64, Errno>| done.map_or_else(CallResult::Error, CallResult::Value);
@@ -118,6 +77,11 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             Call::Mbind { addr, len, mode, nodes, flags } => {
                 value(linux::mbind(space, addr, len, mode, || Ok(nodes), flags).map(|()| 0))
             }
+            Call::Msync { addr, len, flags } => {
+                value(linux::msync(space, addr, len, flags, |id| self.itself(id)).map(|()| 0))
+            }
+            // There is none without a file: `call_with_file`.
+            Call::File(_) => CallResult::Error(Errno::EBADF),
             Call::Brk { addr } => CallResult::Value(linux::brk(space, addr)),
             Call::Mincore { addr, len } => self.mincore(addr, len),
             Call::Read { addr } => self.access(addr, Access::Read, None),
@@ -133,6 +97,11 @@ impl<C: Flavour, F: Format> Driver<'_, '_, C, F> {
             number::MADVISE => linux::madvise(self.space, addr, len, third as i32).map(|()| 0),
             _ => Err(Errno::ENOSYS),
         }
+    }
+
+    /// The space, if it has the number.
+    fn itself(&self, id: SpaceId) -> Option<&'a AddressSpace<'v, SoftMachine<C, F>>> {
+        (self.space.id() == id).then_some(self.space)
     }
 
     /// A forced store of another process to the space.

@@ -6,7 +6,7 @@
 //! sequence has a theme: merging turns on which page was written first, and the limits of memory are met only
 //! by ranges that are vast.
 
-use super::calls::{Call, FILE_PAGES, MapFlags, PAGE, Prot, advice};
+use super::calls::{Call, MapFlags, PAGE, Prot, advice};
 use super::huge::huge_sequence;
 use super::setting::{ARENA_PAGES, Setting};
 use interleaf_lab::rng::Rng;
@@ -92,34 +92,6 @@ pub fn sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
         }
     }
     calls
-}
-
-/// As [`sequence`], with mappings of the file at fixed places in the place of some of anonymous memory, and
-/// without policies, which a file has besides its mappings.
-#[must_use]
-pub fn file_sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<Call> {
-    let mut rng = Rng::new(!seed);
-    let plain = sequence(seed, longest, setting).into_iter();
-    let calls = plain.filter(|call| !matches!(call, Call::Mbind { .. }));
-    let with_file = calls.map(|call| match call {
-        Call::Mmap { hint, len, prot, flags } if may_be_of_file(prot, flags) && rng.chance(2, 3) => {
-            let flags = flags - MapFlags::ANONYMOUS;
-            Call::map_file(hint, len, prot, flags, rng.below(FILE_PAGES + 2))
-        }
-        other => other,
-    });
-    with_file.filter(|call| setting.admits(call)).collect()
-}
-
-/// Whether a mapping at a fixed place may be one of the file instead: of the kinds shared and private, with
-/// no rights and flags that mean something else there.
-fn may_be_of_file(prot: Prot, flags: MapFlags) -> bool {
-    let kinds = MapFlags::SHARED | MapFlags::PRIVATE;
-    let manner = MapFlags::FIXED | MapFlags::FIXED_NOREPLACE | MapFlags::LOW;
-    flags.contains(MapFlags::ANONYMOUS)
-        && flags & manner == MapFlags::FIXED
-        && (flags & kinds == MapFlags::SHARED || flags & kinds == MapFlags::PRIVATE)
-        && prot.bits() < 8
 }
 
 impl<'a> Habits<'a> {

@@ -4,7 +4,9 @@ use super::calls::{
     Call, FILE_PAGES, HUGE_BYTES, HugeLeaf, HugeLeaves, MapLine, Outcome, PAGE, PageState, Prot, System,
     fingerprint,
 };
+use super::disk::{Disk, FILE};
 use super::drive::Driver;
+use super::drive_file::FileWorld;
 use super::recount::QuiescentSystem;
 use super::setting::Setting;
 use interleaf::machine::{Entry, Format, Machine};
@@ -15,11 +17,16 @@ use interleaf::vma::{Areas, ThpDisable, VmaAttributes, VmaFlags};
 use interleaf_lab::machine::host::Host;
 use interleaf_lab::machine::soft::{Flavour, MachineConfig, SoftMachine, boot_map};
 
+/// A handle of the one file.
+pub(super) type File<'v, F> = ObjectHandle<'v, SoftMachine<Host, F>>;
+
 /// The library on a machine whose tables have format `F`, its faults going `path`.
 pub struct Library<F: Format> {
     pub(super) machine: SoftMachine<Host, F>,
     pub(super) setting: Setting,
     pub(super) path: Path,
+    /// Where the file is written, if it is not in memory alone.
+    pub(super) disk: Option<Disk>,
 }
 
 /// Frames of the machine: a sequence touches at most a few thousand pages.
@@ -31,7 +38,27 @@ impl<F: Format> Library<F> {
     /// # Errors
     /// What the host says: no memory, no membarrier.
     pub fn new(setting: Setting, path: Path) -> std::io::Result<Self> {
-        Ok(Self { machine: SoftMachine::new(&MachineConfig::small(1, FRAMES))?, setting, path })
+        let machine = SoftMachine::new(&MachineConfig::small(1, FRAMES))?;
+        Ok(Self { machine, setting, path, disk: None })
+    }
+
+    /// The same, with a file that is written back to a disk; `MADV_REMOVE` is left out then, as the disk has
+    /// no part in it.
+    #[must_use]
+    pub fn with_disk(self) -> Self {
+        Self { disk: Some(Disk::new(FILE_PAGES * PAGE)), ..self }
+    }
+
+    /// A handle of the one file, which is as it was at first.
+    pub(super) fn open_file<'v>(&self, vm: &'v Vm<'v, SoftMachine<Host, F>>) -> File<'v, F> {
+        let object = match &self.disk {
+            None => ObjectHandle::new(vm, FILE_PAGES * PAGE),
+            Some(disk) => {
+                disk.clear();
+                ObjectHandle::paged(vm, FILE)
+            }
+        };
+        object.expect("there is memory for an object")
     }
 
     /// A system on the machine, with the setting's huge pages.
@@ -43,6 +70,7 @@ impl<F: Format> Library<F> {
             mthp: huge.sizes,
             // As Linux's default: a sequence also runs on the host.
             fault_around_bytes: 64 << 10,
+            pager: self.disk.as_ref().map(|disk| disk as _),
             ..VmOptions::default()
         };
         Vm::start(memory, options).expect("the machine has memory")
@@ -102,18 +130,20 @@ impl<F: Format> System for Library<F> {
                 .expect("there is memory for a space");
             fill(&self.setting, &space);
             self.set_thp_disable(&space);
-            let file = ObjectHandle::new(&vm, FILE_PAGES * PAGE).expect("there is memory for an object");
+            let (file, disk) = (self.open_file(&vm), self.disk.as_ref());
             let _running = space.activate(None);
             let driver = Driver { machine: &self.machine, space: &space };
             let run = Run { driver, setting: &self.setting };
-            let answers = calls.iter().map(|call| driver.call_with_file(call, &file)).collect();
-            // What is mapped of it stays; an index that no mapping shows is no space's.
-            drop(file);
+            let world = FileWorld { file: &file, disk, spaces: &[&space] };
+            let answers = calls.iter().map(|call| driver.call_with_file(call, &world)).collect();
             QuiescentSystem { machine: &self.machine, vm: &vm, spaces: &[&space], path: self.path }
                 .must_hold();
             let map = run.map();
             let huge = huge_leaves(&self.setting, &space, &map);
-            Outcome { answers, pages: run.pages(), huge, map }
+            let pages = run.pages();
+            // Which fills the file.
+            world.check_disk();
+            Outcome { answers, pages, huge, map }
         };
         vm.trim();
         let after = vm.memory().check().expect("frames add up at the end").allocated;

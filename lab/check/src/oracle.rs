@@ -7,9 +7,10 @@
 //! emptied windows.
 
 use super::calls::{
-    Call, CallResult, Errno, HUGE_BYTES, HugeLeaf, HugeLeaves, MapLine, Outcome, PAGE, PageState, Segv,
-    System, fingerprint,
+    Call, CallResult, Errno, FileCall, HUGE_BYTES, HugeLeaf, HugeLeaves, MapLine, Outcome, PAGE, PageState,
+    Segv, System, fingerprint,
 };
+use super::file_calls::MOST_BYTES;
 use super::huge::host as huge_host;
 use super::huge_rules::HugeSetting;
 use super::oracle_host::{self as host, HostLine};
@@ -116,11 +117,16 @@ impl Oracle {
     /// Prepares the scratch memory of a process for `calls`. Returns the place of each.
     pub(super) fn fill_scratch(&self, process: usize, calls: &[Call]) -> Vec<u64> {
         let slots = slots(calls);
-        let bytes = slots.last().map_or(0, |last| last + MANY_PAGES);
+        let bytes = slots.last().map_or(0, |last| last + MANY_PAGES.max(MOST_BYTES));
         let mut scratch = vec![u64::from_ne_bytes([UNWRITTEN; 8]); bytes as usize / 8];
         for (call, slot) in calls.iter().zip(&slots) {
-            if let Call::Mbind { nodes, .. } = call {
-                scratch[*slot as usize / 8] = *nodes;
+            let at = *slot as usize / 8;
+            match *call {
+                Call::Mbind { nodes, .. } => scratch[at] = nodes,
+                Call::File(FileCall::Write { len, value, .. }) => {
+                    scratch[at..at + len.div_ceil(8) as usize].fill(u64::from_ne_bytes([value; 8]));
+                }
+                _ => {}
             }
         }
         self.child.write_scratch(process, 0, &scratch);
@@ -243,6 +249,9 @@ impl Oracle {
             (Call::Mincore { .. }, error) if matches!(error, None | Some(Errno::ENOMEM)) => {
                 self.mincore_answer((process, slot), call, error)
             }
+            (Call::File(FileCall::Read { .. }), None) => {
+                CallResult::data(&self.child.read_scratch(process, slot as usize, result as usize))
+            }
             (_, Some(error)) => CallResult::Error(error),
             (_, None) => CallResult::Value(result),
         }
@@ -282,9 +291,10 @@ fn slots(calls: &[Call]) -> Vec<u64> {
     let mut next = 0;
     let slot = |call: &Call| {
         let slot = next;
-        next += match call {
+        next += match *call {
             Call::Mincore { .. } => MANY_PAGES,
             Call::Mbind { .. } => 8,
+            Call::File(FileCall::Read { len, .. } | FileCall::Write { len, .. }) => len.next_multiple_of(8),
             _ => 0,
         };
         slot
@@ -305,6 +315,11 @@ pub(super) fn step(call: &Call, slot: u64) -> Step {
         Call::Mbind { addr, len, mode, flags, .. } => Step::Bind { addr, len, mode, flags, slot },
         Call::Brk { addr } => Step::Break { end: addr },
         Call::Mincore { addr, len } => Step::Resident { addr, len, slot },
+        Call::Msync { addr, len, flags } => Step::Sync { addr, len, flags },
+        Call::File(FileCall::Truncate { len }) => Step::FileLen { len },
+        Call::File(FileCall::PunchHole { offset, len }) => Step::FileHole { offset, len },
+        Call::File(FileCall::Read { offset, len }) => Step::FileRead { offset, len, slot },
+        Call::File(FileCall::Write { offset, len, .. }) => Step::FileWrite { offset, len, slot },
         Call::Read { addr } => Step::Read { addr },
         Call::Write { addr, value } => Step::Write { addr, value },
     }

@@ -44,6 +44,13 @@ pub struct Setting {
     pub windows: [Range<u64>; 2],
     /// Which zero pages are resident in a child.
     pub zero_pages: InheritedZeroPages,
+    /// What a longer file shows of what was stored beyond its end.
+    pub beyond_end: StoredBeyondEnd,
+    /// Whether reading the file fills holes with pages: one on a disk, and not in memory.
+    pub reads_fill: bool,
+    /// Whether a store to private memory that finds no page to copy counts as a first copy for its mapping,
+    /// which gets the identity of copies: Linux, and not the library.
+    pub failed_copy_counts: bool,
     /// Huge pages.
     pub huge: HugeSetting,
 }
@@ -55,6 +62,16 @@ pub enum InheritedZeroPages {
     BesideCopies,
     /// The library: those of all private mappings.
     Everywhere,
+}
+
+/// What becomes of bytes that a program stored beyond the end of a file, in its last page, as the file
+/// becomes longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredBeyondEnd {
+    /// They are the file's: Linux, of a file in memory.
+    Kept,
+    /// They are zeros, as POSIX has it: the library, and file systems of Linux.
+    Zeroed,
 }
 
 /// A tebibyte.
@@ -82,6 +99,9 @@ impl Default for Setting {
             start_brk: 17 * TIB - 40 * PAGE,
             windows: [0x4200_0000..0x4300_0000, 16 * TIB..17 * TIB],
             zero_pages: InheritedZeroPages::BesideCopies,
+            beyond_end: StoredBeyondEnd::Kept,
+            reads_fill: false,
+            failed_copy_counts: true,
             huge: HugeSetting::linux(HugePolicy::Never),
         }
     }
@@ -143,6 +163,8 @@ impl Setting {
                 let populate = matches!(advice, advice::POPULATE_READ | advice::POPULATE_WRITE);
                 self.harmless(addr, len) && (!populate || len <= MANY_PAGES * PAGE || addr >= self.task_end)
             }
+            Call::Msync { addr, len, .. } => self.harmless(addr, len),
+            Call::File(call) => call.is_small(),
             Call::Brk { .. } => true,
             Call::Mincore { addr, len } => {
                 // Whether an empty range outside user space is refused depends on the CPU's tagged addresses.

@@ -4,7 +4,7 @@ use crate::{
     Errno, MapFlags, Prot, advice, call_name, check_mincore, map_request, misplaced, number, policy,
     read_nodes,
 };
-use interleaf::space::{Advice, Error, Misplaced, Place, Sharing};
+use interleaf::space::{Advice, Error, Misplaced, ObjectError, Place, Sharing};
 use interleaf::units::VirtAddr;
 use interleaf::vma::{PolicyFlags, PolicyMode, VmaFlags};
 
@@ -119,4 +119,13 @@ fn every_call_has_its_name() {
     );
     assert_eq!(call_name(number::MSEAL), Some("mseal"));
     assert_eq!([337, 512, 1 << 32 | 9, u64::MAX].map(call_name), [None; 4]);
+}
+
+#[test]
+fn locked_memory_and_pages_that_cannot_be_written_have_errors_of_their_own() {
+    let of_calls = [Error::Busy, Error::Io, Error::Misplaced, Error::Access].map(Errno::from);
+    assert_eq!(of_calls, [Errno::EBUSY, Errno::EIO, Errno::EIO, Errno::EACCES]);
+    let of_objects = [ObjectError::NoMemory, ObjectError::TooLong, ObjectError::Io, ObjectError::Stalled];
+    let due = [Errno::ENOMEM, Errno::EFBIG, Errno::EIO, Errno::EAGAIN];
+    assert_eq!(of_objects.map(Errno::from), due);
 }

@@ -74,6 +74,11 @@ impl<'m, T: Send + Sync, M: Machine> Registry<'m, T, M> {
         &self.buckets[hash as usize & (self.buckets.len() - 1)]
     }
 
+    /// Whether no value is in. Stale at once.
+    pub(crate) fn is_empty_racy(&self) -> bool {
+        self.buckets.iter().all(|bucket| bucket.first.load(Relaxed).is_null())
+    }
+
     /// The value of that number, for the life of a read section.
     ///
     /// # Panics

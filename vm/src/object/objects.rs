@@ -131,6 +131,11 @@ impl<'m, M: Machine> Objects<'m, M> {
         Some(())
     }
 
+    /// Whether there is no object. Stale at once.
+    pub(crate) fn is_empty_racy(&self) -> bool {
+        self.registry.is_empty_racy()
+    }
+
     /// The object of that number, for the life of a read section. `None` where it is gone.
     #[inline]
     pub(crate) fn get<'r>(

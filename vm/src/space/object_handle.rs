@@ -103,6 +103,23 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
         self.vm.object(self.object, &reading)?.lookup(&self.vm.memory, page, &reading)
     }
 
+    /// Whether its pages are written back: see
+    /// [`Pager::is_written_back`](crate::object::Pager::is_written_back).
+    pub fn is_written_back(&self) -> bool {
+        let reading = self.vm.read();
+        self.vm.object(self.object, &reading).is_some_and(|object| object.is_tracked())
+    }
+
+    /// Whether the object has a page that is to be written back, or is being written; may be stale. Never,
+    /// where its pages are not written back.
+    pub fn is_dirty(&self, page: u64) -> bool {
+        let reading = self.vm.read();
+        let memory = &self.vm.memory;
+        self.vm.object(self.object, &reading).is_some_and(|object| {
+            object.is_dirty(memory, page, &reading) || object.is_writing(memory, page, &reading)
+        })
+    }
+
     /// What a request maps that begins at the page `first` of the object, counted from 0.
     pub fn at_page(&self, first: u64) -> MapBacking<'_> {
         MapBacking::Object(ObjectPages {

@@ -55,6 +55,7 @@ fn made(vm: &Vm<'_, Lab>, space: &Space<'_>) {
         let held = called!(ObjectHandle::clone => object.clone()).expect("it panics nowhere");
         assert_eq!(call!(ObjectHandle::id, &held), Some(object.id()));
         assert_eq!(call!(ObjectHandle::len_bytes, &object), Some(held.len_bytes()));
+        assert_eq!(call!(ObjectHandle::is_written_back, &object), Some(false));
         for first in [0, 1, 15, 1 << 45, u64::MAX] {
             let backing = call!(ObjectHandle::at_page, &object, first).expect("it panics nowhere");
             let MapBacking::Object(pages) = backing else { panic!("pages of an object") };

@@ -11,6 +11,10 @@ use interleaf::space::{
 use interleaf::units::{Access, VirtAddr};
 use interleaf_lab::machine::soft::boot_map;
 
+/// The ways of msync.
+const MODES: [SyncMode; 4] =
+    [SyncMode::Async, SyncMode::Sync, SyncMode::Invalidate, SyncMode::SyncInvalidate];
+
 type Space<'v> = AddressSpace<'v, Lab>;
 
 /// Calls all that is about pagers, on a machine of its own.
@@ -88,6 +92,7 @@ fn files(machine: &Lab, new_space: impl for<'f> Fn(&'f Vm<'f, Lab>) -> Space<'f>
             }
             let find =
                 |id| [Some(&space), Some(&other), None][nth % 3].filter(|_| space.id() == id || nth % 2 == 0);
+            let _ = called!(ObjectHandle::is_dirty => file.is_dirty(number));
             let _ = called!(ObjectHandle::write_at => file.write_at(number, &[1; 5]));
             let _ = called!(ObjectHandle::read_at => file.read_at(number, &mut [0; 5000]));
             for length in NUMBERS {
@@ -95,7 +100,7 @@ fn files(machine: &Lab, new_space: impl for<'f> Fn(&'f Vm<'f, Lab>) -> Space<'f>
                 let _ = called!(ObjectHandle::punch_hole => file.punch_hole(number, length, find));
                 let _ = called!(Spaces::punch_hole => spaces.punch_hole(&file, number, length));
                 let addr = VirtAddr(number);
-                for mode in [SyncMode::Async, SyncMode::Sync, SyncMode::Invalidate] {
+                for mode in MODES {
                     let _ = called!(AddressSpace::sync => space.sync(addr, length, mode, find));
                 }
                 let _ = called!(AddressSpace::remove => space.remove(addr, length, find));

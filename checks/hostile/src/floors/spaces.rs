@@ -108,6 +108,7 @@ fn entries<'v>(vm: &'v Vm<'v, Lab>, spaces: &Spaces<'v, Lab>, space: &AddressSpa
     assert_eq!(vm.rmap_walk(&loose, |_| Some(space), go_on), Ok(RmapFound::All(0)));
     space.unmap(base, 2 << 12).expect("mapped");
     assert_eq!(vm.rmap_walk(&frame, |_| Some(space), go_on), Ok(RmapFound::All(0)));
+    assert!(call!(Vm::has_objects, vm).is_some());
     assert!(call!(Vm::nr_anon_nodes, vm).is_some_and(|nodes| nodes >= 2));
 }
 

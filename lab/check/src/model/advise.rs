@@ -2,12 +2,13 @@
 
 use super::Model;
 use super::mapping::{Mapping, VmFlags};
-use crate::calls::{CallResult, Errno, PAGE, advice};
+use crate::calls::{CallResult, Errno, PAGE, REMOVE, advice};
 
 impl Model {
     /// Advises mapping by mapping; holes are skipped and reported at the end.
     pub(super) fn madvise(&mut self, addr: u64, len: u64, number: i32) -> Result<u64, Errno> {
-        if !advice::NAMES.iter().any(|(known, _)| *known == number) || !addr.is_multiple_of(PAGE) {
+        let is_known = number == REMOVE || advice::NAMES.iter().any(|(known, _)| *known == number);
+        if !is_known || !addr.is_multiple_of(PAGE) {
             return Err(Errno::EINVAL);
         }
         let len = len.checked_next_multiple_of(PAGE).ok_or(Errno::EINVAL)?;
@@ -47,6 +48,14 @@ impl Model {
                 self.drop_private_pages(start, end);
                 self.free_emptied(&(start..end));
             }
+            REMOVE => {
+                let object = mapping.object.ok_or(Errno::EINVAL)?;
+                if !mapping.is_shared() {
+                    return Err(Errno::EACCES);
+                }
+                let first = mapping.page_offset(start);
+                self.objects.take_pages(object, &(first..first + (end - start) / PAGE));
+            }
             advice::COLLAPSE => return self.collapse(mapping, &(start..end)),
             advice::FREE | advice::WIPEONFORK if !is_anonymous => return Err(Errno::EINVAL),
             advice::FREE => self.free_parts(&(start..end)),
@@ -60,6 +69,22 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// `msync`: nothing here is on a disk.
+    pub(super) fn msync(&self, addr: u64, len: u64, flags: u32) -> Result<u64, Errno> {
+        const ASYNC_SYNC: u32 = 1 | 4;
+        if flags & !7 != 0 || !addr.is_multiple_of(PAGE) || flags & ASYNC_SYNC == ASYNC_SYNC {
+            return Err(Errno::EINVAL);
+        }
+        // Linux: rounding up wraps to nothing.
+        let len = len.checked_next_multiple_of(PAGE).unwrap_or(0);
+        let end = addr.checked_add(len).ok_or(Errno::ENOMEM)?;
+        let mut at = addr;
+        while at < end {
+            at = self.mappings.at(at).ok_or(Errno::ENOMEM)?.end;
+        }
+        Ok(0)
     }
 
     /// Returns which pages are resident, up to the first hole.

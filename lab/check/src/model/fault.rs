@@ -2,7 +2,7 @@
 
 use super::mapping::{Anon, Mapping, VmFlags};
 use super::{Contents, Model, Page};
-use crate::calls::{CallResult, Errno, FILE_PAGES, PAGE, Segv};
+use crate::calls::{CallResult, Errno, PAGE, Segv};
 
 /// The page lies beyond the end of its object.
 struct PastEnd;
@@ -64,13 +64,17 @@ impl Model {
             if self.pages.contains_key(&(addr / PAGE * PAGE)) {
                 return Ok(());
             }
-            if self.file == Some(object) && number >= FILE_PAGES {
+            let copies = !is_shared && right == VmFlags::WRITE;
+            let is_beyond = self.objects.is_beyond(object, number);
+            if copies && (!is_beyond || self.setting.failed_copy_counts) {
+                self.give_anon(addr);
+            }
+            if is_beyond {
                 return Err(PastEnd);
             }
             let object = self.objects.contents.get_mut(&object).expect("a mapped object lives");
             let shown = object.entry(number).or_default().clone();
-            if !is_shared && right == VmFlags::WRITE {
-                self.give_anon(addr);
+            if copies {
                 self.pages.insert(addr / PAGE * PAGE, Page::Own(shown));
             }
             return Ok(());

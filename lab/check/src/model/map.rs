@@ -56,10 +56,7 @@ impl Model {
         }
         let addr = self.place(addr, len, flags)?;
         let vm_flags = vm_flags(prot, flags)?;
-        let file = self.file.unwrap_or_else(|| self.new_object());
-        // It stays, mapped or not.
-        self.file = Some(file);
-        self.objects.held.insert(file);
+        let file = self.objects.file();
         self.map_region(addr, addr + len, vm_flags, Some((file, offset / PAGE)))?;
         if flags & (MapFlags::POPULATE | MapFlags::NONBLOCK) == MapFlags::POPULATE {
             self.populate_quietly(addr, addr + len);

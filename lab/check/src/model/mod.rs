@@ -11,13 +11,14 @@
 //!
 //! A private mapping of an object keeps copies of its pages where it keeps those of anonymous memory.
 //!
-//! Not modelled: files, growing stacks, mlock, protection keys (execute-only mappings are readable here).
-//! Where Linux and the library differ, the setting says which of the two the model follows.
+//! Not modelled: files but one, growing stacks, mlock, protection keys (execute-only mappings are readable
+//! here). Where Linux and the library differ, the setting says which of the two the model follows.
 
 mod advise;
 mod brk;
 mod contents;
 mod fault;
+mod file;
 mod fork;
 mod huge;
 mod map;
@@ -59,10 +60,20 @@ struct Objects {
     next: u32,
     /// What other spaces map.
     held: BTreeSet<u32>,
+    /// The one file.
+    file: Option<file::File>,
     /// Number of the last huge page.
     next_folio: u32,
     /// The huge pages of which other spaces have parts.
     held_folios: BTreeSet<u32>,
+}
+
+impl Objects {
+    fn new_object(&mut self) -> u32 {
+        self.next += 1;
+        self.contents.insert(self.next, Object::new());
+        self.next
+    }
 }
 
 /// One address space.
@@ -74,8 +85,6 @@ pub struct Model {
     pages: BTreeMap<u64, Page>,
     regions: Regions,
     objects: Objects,
-    /// The object of the one file.
-    file: Option<u32>,
     /// End of the heap in bytes.
     brk: u64,
     next_anon: u32,
@@ -95,7 +104,6 @@ impl Model {
             pages: BTreeMap::new(),
             regions: Regions::default(),
             objects,
-            file: None,
             brk: setting.start_brk,
             next_anon: 0,
             setting,
@@ -129,6 +137,8 @@ impl Model {
             Call::Mbind { addr, len, mode, nodes, flags } => self.mbind(addr, len, mode, nodes, flags),
             Call::Brk { addr } => Ok(self.set_brk(addr)),
             Call::Mincore { addr, len } => return self.mincore(addr, len),
+            Call::Msync { addr, len, flags } => self.msync(addr, len, flags),
+            Call::File(call) => return self.file_call(call),
             Call::Read { addr } => return self.read(addr),
             Call::Write { addr, value } => return self.write(addr, value),
         };
@@ -202,9 +212,7 @@ impl Model {
     }
 
     fn new_object(&mut self) -> u32 {
-        self.objects.next += 1;
-        self.objects.contents.insert(self.objects.next, Object::new());
-        self.objects.next
+        self.objects.new_object()
     }
 
     /// How many mappings there may be here: the foreign ones that are not modelled count too.

@@ -2,7 +2,7 @@
 
 use super::mapping::{Mapping, Sides, VmFlags};
 use super::{Model, Objects};
-use crate::calls::{Call, CallResult, Errno, HugeLeaves, MapLine, PageState};
+use crate::calls::{Call, CallResult, Errno, FileCall, HugeLeaves, MapLine, PageState};
 use crate::setting::Setting;
 use std::mem::swap;
 use std::ops::Range;
@@ -35,7 +35,13 @@ impl Spaces {
 
     /// Carries out one call in a space.
     pub fn call(&mut self, space: usize, call: &Call) -> CallResult {
-        self.visit(space, |model| model.call(call))
+        let answer = self.visit(space, |model| model.call(call));
+        if let (Call::File(FileCall::Truncate { len }), CallResult::Value(_)) = (call, &answer)
+            && let Some(file) = self.objects.file
+        {
+            self.spaces.iter_mut().for_each(|model| model.drop_beyond_end(file.object, *len));
+        }
+        answer
     }
 
     /// A forced store of another process to a space; without a value, what comes before it: the page is made

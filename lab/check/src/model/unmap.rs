@@ -47,8 +47,11 @@ impl Model {
         self.drop_private_pages(start, end);
         if shared {
             let (mappings, held) = (&self.mappings, &self.objects.held);
+            let file = self.objects.file.map(|file| file.object);
             let mapped = |object| mappings.iter().any(|mapping| mapping.object == Some(object));
-            self.objects.contents.retain(|&object, _| held.contains(&object) || mapped(object));
+            self.objects
+                .contents
+                .retain(|&object, _| held.contains(&object) || file == Some(object) || mapped(object));
         }
     }
 

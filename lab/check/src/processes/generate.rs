@@ -3,6 +3,7 @@
 use super::ProcessStep;
 use crate::calls::{Call, advice};
 use crate::generate::sequence;
+use crate::generate_files::file_sequence;
 use crate::setting::Setting;
 use interleaf_lab::os::child::MOST_PROCESSES;
 use interleaf_lab::rng::Rng;
@@ -11,10 +12,20 @@ use interleaf_lab::rng::Rng;
 /// Reproducible from `seed`.
 #[must_use]
 pub fn process_sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<ProcessStep> {
+    among_processes(seed, sequence(seed, longest, setting), setting)
+}
+
+/// As [`process_sequence`], where there is a file: calls about it and mappings of it among the others.
+#[must_use]
+pub fn file_process_sequence(seed: u64, longest: u64, setting: &Setting) -> Vec<ProcessStep> {
+    among_processes(seed, file_sequence(seed, longest, setting), setting)
+}
+
+fn among_processes(seed: u64, calls: Vec<Call>, setting: &Setting) -> Vec<ProcessStep> {
     // The calls of the seed alone must not decide what happens between them.
     let mut rng = Rng::new(seed ^ 0x666f_726b);
     let (mut steps, mut living, mut process) = (Vec::new(), vec![0], 0);
-    for call in sequence(seed, longest, setting) {
+    for call in calls {
         if rng.chance(1, 3) {
             process = rng.pick(&living);
         }

@@ -1,9 +1,11 @@
 //! The library as a system of processes, on one CPU of the software machine.
 
 use super::{ForkAdvice, MemoryState, ProcessStep, ProcessSystem, StepOutcome, StepResult};
-use crate::calls::PAGE;
+use crate::calls::{Call, CallResult, PAGE};
+use crate::disk::Disk;
 use crate::drive::Driver;
-use crate::library::{Library, fill, huge_leaves, layout_of, map_lines, page_state};
+use crate::drive_file::FileWorld;
+use crate::library::{File, Library, fill, huge_leaves, layout_of, map_lines, page_state};
 use crate::recount::QuiescentSystem;
 use crate::setting::Setting;
 use interleaf::machine::Format;
@@ -23,6 +25,8 @@ struct Family<'a, 'v, F: Format> {
     vm: &'v Vm<'v, Machine<F>>,
     setting: &'a Setting,
     path: Path,
+    file: File<'v, F>,
+    disk: Option<&'a Disk>,
     spaces: [Option<Space<'v, F>>; MOST_PROCESSES],
 }
 
@@ -43,9 +47,7 @@ impl<'v, F: Format> Family<'_, 'v, F> {
                 let lives = |number: usize| number == process || self.spaces[number].is_some();
                 let result = match *step {
                     _ if !step.is_possible(lives) => StepResult::Skipped,
-                    ProcessStep::Call { call, .. } => {
-                        StepResult::Answer(Driver { machine: self.machine, space: &space }.call(&call))
-                    }
+                    ProcessStep::Call { call, .. } => StepResult::Answer(self.call(&space, &call)),
                     ProcessStep::Fork { child, .. } => {
                         let forked = space.fork().map(|space| self.spaces[child] = Some(space));
                         self.recount(&space);
@@ -70,6 +72,17 @@ impl<'v, F: Format> Family<'_, 'v, F> {
     }
 
     /// What is seen of all spaces, that of the process that runs among them.
+    /// Calls `f` with the file, and all spaces.
+    fn with_file<R>(&self, running: &Space<'v, F>, f: impl FnOnce(&FileWorld<'_, 'v, Host, F>) -> R) -> R {
+        let spaces: Vec<_> = self.spaces.iter().flatten().chain([running]).collect();
+        f(&FileWorld { file: &self.file, disk: self.disk, spaces: &spaces })
+    }
+
+    fn call(&self, running: &Space<'v, F>, call: &Call) -> CallResult {
+        let driver = Driver { machine: self.machine, space: running };
+        self.with_file(running, |world| driver.call_with_file(call, world))
+    }
+
     fn look(&self, result: StepResult, running: Option<(usize, &Space<'v, F>)>) -> StepOutcome {
         let mut states = Vec::new();
         for (process, space) in self.spaces.iter().enumerate() {
@@ -119,13 +132,15 @@ impl<F: Format> ProcessSystem for Library<F> {
         let mut spaces = [const { None }; MOST_PROCESSES];
         spaces[0] = Some(first);
         let (machine, setting, path) = (&self.machine, &self.setting, self.path);
-        let mut family = Family { machine, vm: &vm, setting, path, spaces };
+        let (file, disk) = (self.open_file(&vm), self.disk.as_ref());
+        let mut family = Family { machine, vm: &vm, setting, path, file, disk, spaces };
         let mut outcomes = Vec::new();
         while outcomes.len() < steps.len() {
             outcomes.extend(family.turn(&steps[outcomes.len()..]));
         }
         if let Some(first) = family.spaces[0].take() {
             family.recount(&first);
+            family.with_file(&first, |world| world.check_disk());
         }
         drop(family);
         vm.trim();

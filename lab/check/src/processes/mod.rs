@@ -20,7 +20,7 @@ mod linux;
 mod model;
 
 pub use compare::{ProcessDifference, compare_processes};
-pub use generate::process_sequence;
+pub use generate::{file_process_sequence, process_sequence};
 pub use model::ModelProcesses;
 
 use super::calls::{Call, CallResult, Errno, HugeLeaves, MapLine, PageState};

@@ -17,14 +17,14 @@ struct Shown {
 }
 
 /// The frames' own recount; every user frame is mapped by as many entries as its counts say and by at least
-/// one; every table belongs to a space (or, where shared memory is mapped, to an object).
+/// one; every table belongs to a space (or, where there are objects, to one).
 pub(super) fn check<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
     walked: &Walked,
 ) -> Result<(), String> {
     let memory = system.vm.memory();
     memory.check().map_err(|wrong| wrong.to_string())?;
-    let (shown, objects) = (shown(system, walked), has_objects(system));
+    let (shown, objects) = (shown(system, walked), system.vm.has_objects());
     let (span, mut zeros) = (memory.span(), 0);
     for pfn in (span.start.0..span.end.0).map(Pfn) {
         let Some(meta) = memory.meta(pfn) else { continue };
@@ -105,11 +105,4 @@ fn shown<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>, walked: 
         }
     }
     shown
-}
-
-/// Whether shared memory is mapped anywhere.
-fn has_objects<C: Flavour, F: Format>(system: &QuiescentSystem<'_, '_, C, F>) -> bool {
-    let mut any = false;
-    system.spaces.iter().for_each(|space| space.inspect().each_vma(|vma| any |= !vma.is_anonymous()));
-    any
 }

@@ -5,6 +5,7 @@
 //! | `frames` | every frame is in one state; counts are those of the entries that map it; zero is zero |
 //! | `mappings` | mappings are in order, sound, and the index says so |
 //! | `entries` | every leaf lies in a mapping that allows it; no table without a mapping; no marker |
+//! | `files` | an entry of a file lets stores through only while its page is dirty |
 //! | `rmap` | each anonymous frame leads to all entries that map it |
 //! | `translations` | no TLB holds what the tables do not say |
 //! | `copies` | what copies translations hears of every change |
@@ -15,6 +16,7 @@
 
 mod copies;
 mod entries;
+mod files;
 mod frames;
 mod mappings;
 mod rmap;
@@ -34,9 +36,10 @@ use walk::Walked;
 type Check<C, F> = fn(&QuiescentSystem<'_, '_, C, F>, &Walked) -> Result<(), String>;
 
 impl<C: Flavour, F: Format> QuiescentSystem<'_, '_, C, F> {
-    const CHECKS: [(&'static str, Check<C, F>); 8] = [
+    const CHECKS: [(&'static str, Check<C, F>); 9] = [
         ("mappings", mappings::check),
         ("entries", entries::check),
+        ("files", files::check),
         ("frames", frames::check),
         ("rmap", rmap::check),
         ("translations", translations::check),

@@ -2,11 +2,14 @@
 
 use interleaf::frame::{AllocRequest, Priority};
 use interleaf::machine::{Entry, Format, Leaf};
-use interleaf::space::{AddressSpace, Advice, Layout, MapRequest, Path, Sharing, Vm};
+use interleaf::space::{
+    AddressSpace, Advice, Layout, MapRequest, ObjectHandle, Path, Sharing, Vm, VmOptions,
+};
 use interleaf::table::format::X86_64;
 use interleaf::table::{LeafBits, LockedTable, PageTable, SlotMarker, ZeroLeaf, walk};
 use interleaf::units::{CpuId, Level, Rights, VirtAddr, Vpn};
 use interleaf::vma::VmaFlags;
+use interleaf_check::disk::{Disk, FILE};
 use interleaf_check::drive::Faults;
 use interleaf_check::recount::QuiescentSystem;
 use interleaf_lab::machine::host::Host;
@@ -27,7 +30,9 @@ fn recount_after(harm: Harm) -> String {
 fn recount_as(path: Path, harm: Harm) -> String {
     let machine = Machine::new(&MachineConfig::small(2, 2048)).expect("a machine");
     let _cpu = machine.enter(CpuId(0));
-    let vm = Vm::new(&machine, boot_map(&machine)).expect("memory");
+    let (disk, memory) = (Disk::new(4 * 4096), boot_map(&machine).claim(&machine).expect("it is free"));
+    let options = VmOptions { pager: Some(&disk), ..VmOptions::default() };
+    let vm = Vm::start(memory, options).expect("memory");
     let layout = Layout::linux::<X86_64>();
     // What was harmed is not put right: it is left as it is.
     let space = AddressSpace::new(&vm, layout, Path::Speculative).expect("a space");
@@ -206,4 +211,23 @@ fn no_flag_of_a_request_breaks_the_recount() {
             system.recount().unwrap_or_else(|wrong| panic!("{bits:#x}, {sharing:?}: {wrong}"));
         }
     }
+}
+
+#[test]
+fn a_clean_page_of_a_file_that_lets_stores_through_is_noticed() {
+    let wrong = recount_after(|vm, space, _| {
+        let file = ObjectHandle::paged(vm, FILE).expect("memory");
+        let shared = MapRequest { sharing: Sharing::Shared, ..MapRequest::anonymous(4 * 4096) };
+        let at = space.map(&shared.backed_by(file.at_page(0))).expect("room");
+        vm.machine().read_u64(at, &Faults::new(space)).expect("mapped");
+        with_table(space, at.vpn(), |table, slot| {
+            let writable = |leaf: Leaf| {
+                let mut bits = LeafBits::of(leaf);
+                bits.rights |= Rights::WRITE;
+                Some(bits)
+            };
+            table.adjust(slot, writable);
+        });
+    });
+    assert!(wrong.starts_with("files: page 0 of a file is clean"), "{wrong}");
 }

@@ -1,4 +1,4 @@
-//! The one file that a child's processes may map: in memory, and of no name.
+//! The one file that a child's processes may map, read, write and shorten: in memory, and of no name.
 
 use super::Child;
 use std::fs::File;

@@ -81,6 +81,45 @@ pub enum Step {
         /// Where the answer goes.
         slot: u64,
     },
+    /// ftruncate(2) of the one file.
+    FileLen {
+        /// Bytes.
+        len: u64,
+    },
+    /// fallocate(2) of the one file, for a hole that leaves its length.
+    FileHole {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// pread(2) of the one file, to the scratch memory.
+    FileRead {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+        /// Where they go.
+        slot: u64,
+    },
+    /// pwrite(2) to the one file, from the scratch memory.
+    FileWrite {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+        /// Where they lie.
+        slot: u64,
+    },
+    /// msync(2).
+    Sync {
+        /// First byte.
+        addr: u64,
+        /// Bytes.
+        len: u64,
+        /// `MS_*`.
+        flags: u32,
+    },
     /// Reads the byte.
     Read {
         /// Where.
@@ -129,7 +168,11 @@ impl Bounds {
             Step::Bind { addr, len, slot, .. } => {
                 slot <= SCRATCH_BYTES as u64 - 8 && self.harmless(addr, len)
             }
-            Step::Break { .. } => true,
+            // The file has no pages but those that are stored, and no file is written back by the experiment.
+            Step::Break { .. } | Step::FileLen { .. } | Step::FileHole { .. } | Step::Sync { .. } => true,
+            Step::FileRead { len, slot, .. } | Step::FileWrite { len, slot, .. } => {
+                slot.checked_add(len).is_some_and(|end| end <= SCRATCH_BYTES as u64)
+            }
             Step::Resident { slot, .. } => slot < SCRATCH_BYTES as u64,
             Step::Read { addr } | Step::Write { addr, .. } => addr >= self.task_end || self.within(addr, 1),
         }
@@ -186,6 +229,18 @@ impl Step {
             }
             Step::Break { end } => call(libc::SYS_brk, [end, 0, 0, 0, 0]),
             Step::Resident { addr, len, slot } => call(libc::SYS_mincore, [addr, len, scratch + slot, 0, 0]),
+            Step::FileLen { len } => call(libc::SYS_ftruncate, [FILE, len, 0, 0, 0]),
+            Step::FileHole { offset, len } => {
+                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                call(libc::SYS_fallocate, [FILE, mode.cast_unsigned().into(), offset, len, 0])
+            }
+            Step::FileRead { offset, len, slot } => {
+                call(libc::SYS_pread64, [FILE, scratch + slot, len, offset, 0])
+            }
+            Step::FileWrite { offset, len, slot } => {
+                call(libc::SYS_pwrite64, [FILE, scratch + slot, len, offset, 0])
+            }
+            Step::Sync { addr, len, flags } => call(libc::SYS_msync, [addr, len, flags.into(), 0, 0]),
             Step::Read { addr } => [READ, addr, 0, 0, 0, 0, 0],
             Step::Write { addr, value } => [WRITE, addr, value.into(), 0, 0, 0, 0],
         }

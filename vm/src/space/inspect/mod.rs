@@ -84,6 +84,11 @@ impl<M: Machine> Vm<'_, M> {
         self.rcu.garbage()
     }
 
+    /// Whether there is an object: one that is mapped, or held by a handle. Stale at once.
+    pub fn has_objects(&self) -> bool {
+        !self.objects.is_empty_racy()
+    }
+
     /// Visits the name and the addresses of each part that all spaces share.
     pub fn each_part(&self, mut visit: impl FnMut(&'static str, Range<usize>)) {
         visit("the system's fixed fields", extent(self));

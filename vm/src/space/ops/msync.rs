@@ -17,6 +17,8 @@ pub enum SyncMode {
     /// As `Async`; copies of the object elsewhere are not to be (MS_INVALIDATE): there are none. Refused of
     /// locked memory.
     Invalidate,
+    /// Both `Sync` and `Invalidate`.
+    SyncInvalidate,
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -27,7 +29,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] for a range that wraps, and for holes,
-    /// after the rest was written; [`Error::Busy`] for locked memory and [`SyncMode::Invalidate`];
+    /// after the rest was written; [`Error::Busy`] for locked memory an invalidating mode;
     /// [`Error::Io`] where a page could not be written; [`Error::Again`] where the pager does not answer.
     pub fn sync<S>(
         &self,
@@ -43,11 +45,13 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             return Err(Error::Invalid);
         }
         let range = VpnRange::from_bytes(addr, len_bytes).ok_or(Error::NoMemory)?;
+        let writes = matches!(mode, SyncMode::Sync | SyncMode::SyncInvalidate);
+        let invalidates = matches!(mode, SyncMode::Invalidate | SyncMode::SyncInvalidate);
         let is_meant = |vma: &VmaAttributes| {
-            if vma.flags.contains(VmaFlags::LOCKED) && mode == SyncMode::Invalidate {
+            if vma.flags.contains(VmaFlags::LOCKED) && invalidates {
                 return Err(Error::Busy);
             }
-            Ok(!vma.is_private() && mode == SyncMode::Sync)
+            Ok(!vma.is_private() && writes)
         };
         self.each_shown(range, is_meant, |object, pages| {
             let written =

@@ -173,6 +173,11 @@ fn msync_writes_what_shared_mappings_of_its_range_show() {
         assert_eq!([0, 1, 2, 3].map(|page| disk.byte(page)), [0; 4]);
         assert_eq!(sync(SHARED + 1, 2, SyncMode::Sync), Ok(()));
         assert_eq!([0, 1, 2, 3].map(|page| disk.byte(page)), [0, 1, 1, 0]);
+        store(&space, SHARED + 1, 3);
+        assert_eq!(sync(SHARED + 1, 1, SyncMode::Invalidate), Ok(()));
+        assert_eq!(disk.byte(1), 1);
+        assert_eq!(sync(SHARED + 1, 1, SyncMode::SyncInvalidate), Ok(()));
+        assert_eq!(disk.byte(1), 3);
         // A hole is told at the end.
         assert_eq!(sync(SHARED + 3, 2, SyncMode::Sync), Err(Error::NoMemory));
         assert_eq!([0, 3].map(|page| disk.byte(page)), [0, 1]);
