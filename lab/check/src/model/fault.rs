@@ -64,7 +64,9 @@ impl Model {
             if self.pages.contains_key(&(addr / PAGE * PAGE)) {
                 return Ok(());
             }
-            if self.file == Some(object) && number >= FILE_PAGES {
+            let length = self.objects.lengths.get(&object).copied();
+            let length = if self.file == Some(object) { Some(FILE_PAGES) } else { length };
+            if length.is_some_and(|length| number >= length) {
                 return Err(PastEnd);
             }
             let object = self.objects.contents.get_mut(&object).expect("a mapped object lives");

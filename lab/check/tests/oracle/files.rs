@@ -49,7 +49,7 @@ fn model_and_library_agree_on_mappings_of_a_file() {
 fn sequences_copy_pages_and_reach_beyond_the_end() {
     let setting = Setting::default();
     let (mut files, mut bus) = (0, 0);
-    for seed in 0..500 {
+    for seed in 0..800 {
         let calls = file_sequence(seed, LONGEST, &setting);
         files += calls.iter().filter(|call| matches!(call, Call::Words { .. })).count();
         let answers = Model::new(setting.clone()).run(&calls).answers;

@@ -80,7 +80,11 @@ impl Decisions {
             Call::Madvise { addr, len, advice } => self.madvise(range(addr, addr + len), advice),
             Call::Brk { addr } => Ok(self.set_brk(addr)),
             Call::Write { addr, .. } => return self.write(Vpn(addr / PAGE)),
-            Call::Words { .. } | Call::Read { .. } | Call::Mincore { .. } | Call::Mbind { .. } => {
+            Call::Words { .. }
+            | Call::Mremap { .. }
+            | Call::Read { .. }
+            | Call::Mincore { .. }
+            | Call::Mbind { .. } => {
                 unreachable!("not a plain call")
             }
         };

@@ -41,7 +41,11 @@ fn is_plain(call: &Call, setting: &Setting) -> bool {
         Call::Write { addr, .. } => setting.windows.iter().any(|window| window.contains(&addr)),
         Call::Brk { addr } => addr < setting.windows[1].end,
         // Policies are changed as flags are, all or nothing; a plain list would repeat the library's code.
-        Call::Words { .. } | Call::Read { .. } | Call::Mincore { .. } | Call::Mbind { .. } => false,
+        Call::Words { .. }
+        | Call::Mremap { .. }
+        | Call::Read { .. }
+        | Call::Mincore { .. }
+        | Call::Mbind { .. } => false,
     }
 }
 
