@@ -3,9 +3,9 @@
 
 use crate::advice::advice;
 use crate::policy::{misplaced, policy};
-use crate::{Errno, MapFlags, Prot};
+use crate::{Errno, MREMAP_DONTUNMAP, MREMAP_FIXED, MREMAP_MAYMOVE, MapFlags, Prot};
 use interleaf::machine::Machine;
-use interleaf::space::{AddressSpace, MapBacking, MapRequest, Place, Sharing};
+use interleaf::space::{AddressSpace, MapBacking, MapRequest, Place, RemapFlags, RemapRequest, Sharing};
 use interleaf::units::{PAGE_SIZE, PageSize, VirtAddr};
 use interleaf::vma::{PolicyRequest, VmaFlags};
 
@@ -145,6 +145,33 @@ fn keep_if_granted<M: Machine>(
 #[inline]
 pub fn munmap<M: Machine>(space: &AddressSpace<'_, M>, addr: u64, len_bytes: u64) -> Result<(), Errno> {
     Ok(space.unmap(VirtAddr(addr), len_bytes)?)
+}
+
+/// `mremap(addr, old_len, new_len, flags, to)`, its words as registers hold them.
+///
+/// # Errors
+/// [`Errno::EINVAL`] for unknown flags; else as [`AddressSpace::remap`].
+#[cold]
+#[inline(never)]
+pub fn mremap<M: Machine>(
+    space: &AddressSpace<'_, M>,
+    [addr, old_len_bytes, new_len_bytes, flags, to]: [u64; 5],
+) -> Result<VirtAddr, Errno> {
+    const FLAGS: [(u64, RemapFlags); 3] = [
+        (MREMAP_MAYMOVE, RemapFlags::MAY_MOVE),
+        (MREMAP_FIXED, RemapFlags::FIXED),
+        (MREMAP_DONTUNMAP, RemapFlags::DONT_UNMAP),
+    ];
+    let (mut known, mut asked) = (0, RemapFlags::empty());
+    for (bit, flag) in FLAGS {
+        known |= bit;
+        asked.set(flag, flags & bit != 0);
+    }
+    if flags & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let (addr, to) = (VirtAddr(addr), VirtAddr(to));
+    Ok(space.remap(&RemapRequest { addr, old_len_bytes, new_len_bytes, flags: asked, to })?)
 }
 
 /// `mprotect(addr, len, prot)`, with rights as wide as Linux reads them: a bit above the known ones is an

@@ -67,6 +67,8 @@ impl MapFlags {
     pub const HUGE_MASK: u32 = raw::MAP_HUGE_MASK;
 }
 
+/// `mremap`: the pages may get another address.
+pub const MREMAP_MAYMOVE: u64 = raw::MREMAP_MAYMOVE as u64;
 /// `mremap`: the new address is an argument.
 pub const MREMAP_FIXED: u64 = raw::MREMAP_FIXED as u64;
 /// `mremap`: the old mapping stays, without its pages.

@@ -35,9 +35,9 @@ pub mod task;
 mod tests;
 
 pub use call_name::call_name;
-pub use calls::{brk, check_mincore, madvise, map_request, mbind, mmap, mprotect, munmap};
+pub use calls::{brk, check_mincore, madvise, map_request, mbind, mmap, mprotect, mremap, munmap};
 pub use errno::Errno;
 pub use files::{REMOVE, msync, remove};
-pub use flags::{MREMAP_DONTUNMAP, MREMAP_FIXED, MapFlags, Prot};
+pub use flags::{MREMAP_DONTUNMAP, MREMAP_FIXED, MREMAP_MAYMOVE, MapFlags, Prot};
 pub use policy::{misplaced, policy, read_nodes};
 pub use prctl::{prctl, thp_disable};

@@ -7,7 +7,7 @@
 //! | call | used for |
 //! |---|---|
 //! | `write`, `exit`, `exit_group` | printing and ending |
-//! | `mmap`, `munmap`, `mprotect`, `madvise`, `mincore`, `mbind`, `brk` | the calls under test |
+//! | `mmap`, `munmap`, `mremap`, `mprotect`, `madvise`, `mincore`, `mbind`, `brk` | the calls under test |
 //! | `fork`, `clone` with VM and VFORK, `wait4`, `getpid` | processes |
 //! | `clone`, `futex`, `sched_yield`, `gettid` | threads, which share everything |
 //! | `sched_getaffinity`, `sched_setaffinity` | one thread for each CPU; may be refused |

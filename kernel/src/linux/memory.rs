@@ -11,6 +11,7 @@ use interleaf_linux_abi as linux;
 const TOLD_AT_ONCE: usize = 256;
 
 /// Calls `f` with the space of the calling thread; every thread of a program has one.
+#[inline(always)]
 fn with_space<R>(f: impl FnOnce(&Space) -> R) -> R {
     percpu::thread().with_space(|space| f(space.expect("a program's thread has a space")))
 }
@@ -21,6 +22,10 @@ pub fn mmap(Arguments(words): Arguments) -> CallResult {
 
 pub fn munmap(addr: u64, len: u64) -> CallResult {
     with_space(|space| linux::munmap(space, addr, len)).map(|()| 0)
+}
+
+pub fn mremap(words: [u64; 5]) -> CallResult {
+    Ok(with_space(|space| linux::mremap(space, words))?.0)
 }
 
 pub fn mprotect(addr: u64, len: u64, prot: u64) -> CallResult {

@@ -3,7 +3,7 @@
 //!
 //! | file | calls |
 //! |---|---|
-//! | `memory` | mmap munmap mprotect madvise mbind brk mincore, and prctl's PR_SET_THP_DISABLE |
+//! | `memory` | mmap munmap mremap mprotect madvise mbind brk mincore, and prctl's PR_SET_THP_DISABLE |
 //! | `processes` | clone fork vfork wait4 getrusage getpid getppid exit_group |
 //! | `threads` | exit futex gettid set_tid_address arch_prctl, and sched_* |
 //! | `files` | open openat read close poll, of the files of `vfs` |
@@ -110,13 +110,14 @@ fn dispatch(call: u64, frame: &Frame) -> CallResult {
         | number::CLOCK_GETRES
         | number::GETTIMEOFDAY
         | number::TIME
+        | number::MREMAP
         | number::FUTEX => dispatch_others(call, frame),
         other => Err(missing::refuse(other)),
     }
 }
 
-/// Calls about files, signals and time, and futexes: apart, so that the registers that they need cost those
-/// about memory nothing.
+/// Calls about files, signals and time, futexes, and mremap: apart, so that the registers that they need cost
+/// those about memory nothing.
 #[inline(never)]
 fn dispatch_others(call: u64, frame: &Frame) -> CallResult {
     let arguments = Arguments([frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9]);
@@ -129,6 +130,7 @@ fn dispatch_others(call: u64, frame: &Frame) -> CallResult {
         number::WRITE => misc::write(a[0], a[1], a[2]),
         number::WRITEV => misc::writev(a[0], a[1], a[2]),
         number::POLL => files::poll(a[0], a[1], a[2]),
+        number::MREMAP => memory::mremap([a[0], a[1], a[2], a[3], a[4]]),
         number::RT_SIGACTION => signals::rt_sigaction(a[0], a[1], a[2], a[3]),
         number::RT_SIGPROCMASK => signals::rt_sigprocmask(a[0], a[1], a[2], a[3]),
         number::RT_SIGPENDING => signals::rt_sigpending(a[0], a[1]),

@@ -48,6 +48,19 @@ pub enum Call {
         /// Bytes.
         len: u64,
     },
+    /// `mremap(addr, old_len, new_len, flags, to)`.
+    Mremap {
+        /// First byte.
+        addr: u64,
+        /// Bytes now.
+        old_len: u64,
+        /// Bytes afterwards.
+        new_len: u64,
+        /// Whether it may move, and what else, any number.
+        flags: u64,
+        /// Where it goes, or might go.
+        to: u64,
+    },
     /// `mprotect(addr, len, prot)`.
     Mprotect {
         /// First byte.
@@ -326,6 +339,9 @@ impl fmt::Display for Call {
                 write!(f, "{name}({});", words.join(", "))
             }
             Self::Munmap { addr, len } => write!(f, "munmap({addr:#x}, {len:#x});"),
+            Self::Mremap { addr, old_len, new_len, flags, to } => {
+                write!(f, "mremap({addr:#x}, {old_len:#x}, {new_len:#x}, {flags:#x}, {to:#x});")
+            }
             Self::Mprotect { addr, len, prot } => {
                 write!(f, "mprotect({addr:#x}, {len:#x}, {});", flag_names(prot))
             }

@@ -89,6 +89,13 @@ fn simpler(call: &Call) -> Vec<Call> {
             shorter.chain(plainer).collect()
         }
         Call::Munmap { addr, len } => lens(len).map(|len| Call::Munmap { addr, len }).collect(),
+        Call::Mremap { addr, old_len, new_len, flags, to } => {
+            let both = |(old_len, new_len)| Call::Mremap { addr, old_len, new_len, flags, to };
+            let alike = lens(old_len).filter(|_| old_len == new_len).map(|len| (len, len));
+            let others =
+                lens(new_len).map(|len| (old_len, len)).chain(lens(old_len).map(|len| (len, new_len)));
+            alike.chain(others).map(both).collect()
+        }
         Call::Mprotect { addr, len, prot } => {
             lens(len).map(|len| Call::Mprotect { addr, len, prot }).collect()
         }

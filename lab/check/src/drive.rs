@@ -68,6 +68,9 @@ impl<'a, 'v, C: Flavour, F: Format> Driver<'a, 'v, C, F> {
             }
             Call::Words { number, words } => value(self.words(number, words)),
             Call::Munmap { addr, len } => value(linux::munmap(space, addr, len).map(|()| 0)),
+            Call::Mremap { addr, old_len, new_len, flags, to } => {
+                value(linux::mremap(space, [addr, old_len, new_len, flags, to]).map(|addr| addr.0))
+            }
             Call::Mprotect { addr, len, prot } => {
                 value(linux::mprotect(space, addr, len, prot.bits().into()).map(|()| 0))
             }

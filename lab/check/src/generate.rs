@@ -12,9 +12,10 @@ use super::setting::{ARENA_PAGES, Setting};
 use interleaf_lab::rng::Rng;
 
 /// The kinds of call, with how often each is drawn.
-const KINDS: [(u64, Kind); 10] = [
+const KINDS: [(u64, Kind); 11] = [
     (26, Kind::Map),
     (10, Kind::Unmap),
+    (14, Kind::Remap),
     (18, Kind::Protect),
     (12, Kind::AdvisePages),
     (5, Kind::AdviseFlags),
@@ -29,6 +30,7 @@ const KINDS: [(u64, Kind); 10] = [
 enum Kind {
     Map,
     Unmap,
+    Remap,
     Protect,
     AdvisePages,
     AdviseFlags,
@@ -124,6 +126,7 @@ impl<'a> Habits<'a> {
                 let (addr, len) = self.range();
                 Call::Munmap { addr, len }
             }
+            Kind::Remap => self.mremap(),
             Kind::Protect => {
                 let ((addr, len), prot) = (self.range(), self.prot());
                 Call::Mprotect { addr, len, prot }
@@ -169,6 +172,19 @@ impl<'a> Habits<'a> {
         let hint = if free_choice && self.rng.chance(1, 2) { 0 } else { addr };
         let len = if free_choice && self.rng.chance(1, 8) { self.large_len() } else { len };
         Call::Mmap { hint, len, prot: self.prot(), flags }
+    }
+
+    /// Mostly of whole mappings, to a place among the others.
+    fn mremap(&mut self) -> Call {
+        let (addr, old_len) = self.range();
+        let (to, other_len) = self.range();
+        let new_len = if self.rng.chance(1, 2) { old_len } else { other_len };
+        let old_len = if self.rng.chance(1, 16) { 0 } else { old_len };
+        let mut flags = self.rng.weighted(&[(2, 0), (6, 1), (8, 3), (3, 5), (4, 7)]);
+        if self.odd() {
+            flags = self.rng.pick(&[2, 4, 6, 8, 1 | 1 << 40, u64::MAX]);
+        }
+        Call::Mremap { addr, old_len, new_len, flags, to }
     }
 
     /// Mostly one of a few policies, so that neighbours get the same. Only node 0 has memory.

@@ -310,6 +310,9 @@ pub(super) fn step(call: &Call, slot: u64) -> Step {
         }
         Call::Words { number, words } => Step::Words { number, words },
         Call::Munmap { addr, len } => Step::Unmap { addr, len },
+        Call::Mremap { addr, old_len, new_len, flags, to } => {
+            Step::Remap { addr, old_len, new_len, flags, to }
+        }
         Call::Mprotect { addr, len, prot } => Step::Protect { addr, len, prot: prot.bits() },
         Call::Madvise { addr, len, advice } => Step::Advise { addr, len, advice },
         Call::Mbind { addr, len, mode, flags, .. } => Step::Bind { addr, len, mode, flags, slot },

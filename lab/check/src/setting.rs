@@ -17,6 +17,7 @@
 use super::calls::{Call, HUGE_BYTES, MapFlags, PAGE, advice, number};
 use super::huge_rules::HugeSetting;
 use interleaf::vma::HugePolicy;
+use interleaf_linux_abi::MREMAP_FIXED;
 use std::ops::Range;
 
 /// What an experiment may touch, and what bounds it. Addresses are in bytes.
@@ -158,6 +159,9 @@ impl Setting {
                 let refused = addr > self.task_end || len > self.task_end - addr;
                 refused || self.harmless(addr, len)
             }
+            Call::Mremap { addr, old_len, new_len, flags, to } => {
+                self.admits_remap([addr, old_len, new_len], flags, to)
+            }
             Call::Mprotect { addr, len, .. } | Call::Mbind { addr, len, .. } => self.harmless(addr, len),
             Call::Madvise { addr, len, advice } => {
                 let populate = matches!(advice, advice::POPULATE_READ | advice::POPULATE_WRITE);
@@ -175,6 +179,19 @@ impl Setting {
             }
             Call::Read { addr } | Call::Write { addr, .. } => addr >= self.task_end || self.within(addr, 1),
         }
+    }
+
+    /// Whether an mremap takes pages of a window alone, and puts them there, or nowhere.
+    fn admits_remap(&self, [addr, old_len, new_len]: [u64; 3], flags: u64, to: u64) -> bool {
+        let whole = |len: u64| len.checked_next_multiple_of(PAGE).unwrap_or(0);
+        let (old_len, new_len) = (whole(old_len), whole(new_len));
+        let is_odd = !addr.is_multiple_of(PAGE) || addr >= self.task_end || new_len > self.task_end;
+        let leaves = old_len > self.task_end || addr > self.task_end - old_len;
+        let from = is_odd || self.within(addr, if leaves { 0 } else { old_len });
+        let is_beyond = new_len > self.task_end || to > self.task_end - new_len;
+        let is_low = to < self.min_addr && new_len <= self.min_addr - to;
+        let goes = is_beyond || !to.is_multiple_of(PAGE) || self.within(to, new_len) || is_low;
+        from && (is_odd || flags & MREMAP_FIXED == 0 || goes)
     }
 
     /// Whether a call on `[addr, addr + len)` stays in a window or is refused for its arguments alone.

@@ -28,6 +28,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("policy", "mbind answers as Linux does: modes, flags, holes and the order of checks"),
     ("pool", "Huge pages of the hugetlb pool: set aside, shared by a fork, a bus error without; counted"),
     ("protect", "What is not allowed ends in SIGSEGV at its address; what is allowed again works"),
+    ("remap", "mremap moves what pages hold, beside threads that read them and children that have them"),
     (
         "signals",
         "Actions, masks and stacks of signals are kept as Linux keeps them, and handlers change contexts",

@@ -59,7 +59,8 @@ impl<T: Ranged, C: Cpu, const F: usize> RangeIndex<'_, T, C, F> {
         Some(unsafe { item::<T, C, F>(node, slot) }.value())
     }
 
-    /// The last item that starts before `vpn`; it may contain `vpn`.
+    /// The last item that starts before `vpn`; it may contain `vpn`. Part of its callers: munmap is one.
+    #[inline(always)]
     #[track_caller]
     pub fn before<'g>(&self, section: &'g ReadGuard<'_, C>, vpn: Vpn) -> Option<&'g T> {
         let RootRef { mut node, height } = self.root(section)?;

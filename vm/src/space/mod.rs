@@ -60,8 +60,8 @@ pub use layout::Layout;
 pub use object_handle::{ObjectHandle, ObjectPages};
 pub(in crate::space) use ops::MadeDirty;
 pub use ops::{
-    Advice, Collapsed, MapBacking, MapRequest, Misplaced, ObjectError, Place, ScanStep, Sharing, SyncMode,
-    WrittenBack,
+    Advice, Collapsed, MapBacking, MapRequest, Misplaced, ObjectError, Place, RemapFlags, RemapRequest,
+    ScanStep, Sharing, SyncMode, WrittenBack,
 };
 pub use options::VmOptions;
 pub use pin::{MemlockLimit, PinBuffer, PinnedPages};

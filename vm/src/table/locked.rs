@@ -205,6 +205,12 @@ impl<'t, M: Machine> LockedTable<'t, M> {
     pub(super) fn put(&mut self, slot: usize, entry: Entry) {
         let word = M::Format::encode(entry, self.level());
         debug_assert!(!self.is_present(slot), "a present entry changes through clear or take_write");
+        self.store_word(slot, word);
+    }
+
+    /// As [`put`](Self::put), of a word.
+    #[inline(always)]
+    pub(super) fn store_word(&mut self, slot: usize, word: u64) {
         let (used, part) = (self.meta.used_parts(), 1 << (slot / PART));
         if used & part == 0 && !mutant!("table.use-not-noted") {
             self.meta.set_used_parts(used | part);

@@ -23,6 +23,7 @@
 //! | `resident` | what the entries of a range hold, counted |
 //! | `translate`, `find_frame` | what a page leads to, and which page leads to a frame |
 //! | `read_here` | a word that the running program could load, read in any handler |
+//! | `relocate` | entries that get another page |
 //! | `sweep` | writers' movement over a range, and detaching empty tables |
 //! | `pfnmap`, `mapper` | frames that are not the library's, and tables alone that map them |
 //! | `pfnmap_leaves`, `split` | leaves of all sizes over a range; the table that replaces a huge leaf |
@@ -60,6 +61,7 @@ mod pfnmap;
 mod pfnmap_leaves;
 mod pin;
 mod read_here;
+mod relocate;
 mod resident;
 mod scan_parts;
 mod split;
@@ -94,6 +96,9 @@ pub(crate) use pfnmap::check_frames;
 pub(crate) use pfnmap_leaves::install_pfn_leaves;
 pub use pin::FastPinRefusal;
 pub use read_here::NotRead;
+pub(crate) use relocate::{
+    FirstEntries, first_entries, link_tables, put_above, put_all, take_above, take_all,
+};
 pub use resident::Resident;
 pub(crate) use resident::count_resident;
 pub(crate) use scan_parts::scan_in_parts;

@@ -43,8 +43,18 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
         self.used == 0
     }
 
+    /// Whether something may have been put into the part that has the slot.
+    pub(super) fn is_part_used(&self, slot: usize) -> bool {
+        self.used >> (slot / PART) & 1 == 1
+    }
+
+    /// Notes that all slots are absent.
+    pub(super) fn note_empty(&mut self) {
+        self.used = 0;
+    }
+
     /// The words of the table.
-    fn words(&self) -> Option<Words<'_, M::Cpu>> {
+    pub(super) fn words(&self) -> Option<Words<'_, M::Cpu>> {
         let frame = self.frame.as_ref()?;
         // SAFETY: an owned `TableFrame` is a table of its memory, and stays one as long as it is borrowed.
         Some(unsafe { self.memory.words(frame.pfn()) })
@@ -84,7 +94,7 @@ impl<'m, M: Machine> UnlinkedTable<'m, M> {
 
     /// Relaxed: the store that links the table releases what it holds.
     #[inline(always)]
-    fn put_word(&mut self, slot: usize, word: u64) {
+    pub(super) fn put_word(&mut self, slot: usize, word: u64) {
         let Some(words) = self.words() else { return };
         debug_assert_eq!(words.at(slot).load(Relaxed), 0, "a slot is filled twice");
         words.at(slot).store(word, Relaxed);

@@ -1,7 +1,8 @@
 //! The invariants of a list of mappings.
 //!
 //! That no two neighbours could be joined is *not* one of them: Linux joins only mappings that a call
-//! touches, so neighbours that become alike later stay two.
+//! touches, so neighbours that become alike later stay two. Nor is it that untouched anonymous memory has the
+//! offset of its place: what a fork has wiped, or mremap has left behind empty, keeps the one that it had.
 
 use super::{VmaAttributes, VmaFlags};
 use core::fmt;
@@ -19,8 +20,6 @@ pub enum Flaw {
     Forbidden(VmaAttributes),
     /// ACCOUNT on pages that are never committed: shared, or mapped with MAP_NORESERVE.
     CountedInVain(VmaAttributes),
-    /// Untouched anonymous memory whose offset is not its first page.
-    Displaced(VmaAttributes),
 }
 
 /// Checks mappings listed in ascending order.
@@ -52,19 +51,9 @@ fn check_alone(attributes: &VmaAttributes) -> Result<(), Flaw> {
         Err(Flaw::Forbidden(*attributes))
     } else if flags.contains(VmaFlags::ACCOUNT) && flags.intersects(VmaFlags::SHARED | VmaFlags::NORESERVE) {
         Err(Flaw::CountedInVain(*attributes))
-    } else if is_displaced(attributes) {
-        Err(Flaw::Displaced(*attributes))
     } else {
         Ok(())
     }
-}
-
-/// A mapping wiped by a fork keeps the offset of its parent.
-fn is_displaced(attributes: &VmaAttributes) -> bool {
-    attributes.is_anonymous()
-        && attributes.anon.is_none()
-        && !attributes.flags.contains(VmaFlags::WIPE_ON_FORK)
-        && attributes.offset != attributes.range.start.0
 }
 
 impl fmt::Display for Flaw {
@@ -79,7 +68,6 @@ impl fmt::Display for Flaw {
             }
             Flaw::Forbidden(at) => write!(f, "an access right that may not be given: {at:?}"),
             Flaw::CountedInVain(at) => write!(f, "charged pages that commit no memory: {at:?}"),
-            Flaw::Displaced(at) => write!(f, "untouched memory with the offset of another place: {at:?}"),
         }
     }
 }

@@ -16,8 +16,8 @@
 //!
 //! ```text
 //!              make_live             mark_stale
-//!      busy ---------------> live ---------------> stale
-//!        \                   |  ^                 ^  ^
+//!      busy <--------------> live ---------------> stale
+//!        \     make_busy     |  ^                 ^  ^
 //!         \           freeze |  | thaw            |  |
 //!          \                 v  |     mark_stale  |  |
 //!           \               frozen ---------------'  |
@@ -226,6 +226,22 @@ impl<C: Cpu> Vma<C> {
         debug_assert!(made.is_ok(), "only a busy mapping is made live");
     }
 
+    /// Makes a live record busy: from now on no fault installs anything for it, until it is
+    /// [made live](Self::make_live) again. The space lock is held for writing, and no lock of a table. Waits
+    /// for the readers that hold the record.
+    pub(crate) fn make_busy(&self) {
+        if mutant!("remap.source-left-live") {
+            return;
+        }
+        let made = self.word.update(Ordering::AcqRel, Ordering::Relaxed, word::made_busy);
+        debug_assert!(made.is_ok(), "only a live mapping is made busy");
+        if let Ok(old) = made
+            && word::is_held(old)
+        {
+            self.wait_for_readers();
+        }
+    }
+
     /// Marks it stale, before it is replaced in the index, and returns its final identity. The space lock is
     /// held for writing, and no lock of a table. Waits for the readers that hold the record.
     ///
@@ -239,7 +255,7 @@ impl<C: Cpu> Vma<C> {
         word::anon(old)
     }
 
-    /// Waits until no reader holds the record, which is stale.
+    /// Waits until no reader holds the record, which is not valid.
     #[cold]
     #[inline(never)]
     fn wait_for_readers(&self) {

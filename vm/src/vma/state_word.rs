@@ -45,6 +45,10 @@ const fn with_state(word: u64, state: VmaState) -> u64 {
 pub fn made_live(word: u64) -> Option<u64> {
     (state(word) == VmaState::Busy).then(|| with_state(word, VmaState::Live))
 }
+/// Live, or busy still, to busy.
+pub fn made_busy(word: u64) -> Option<u64> {
+    matches!(state(word), VmaState::Live | VmaState::Busy).then(|| with_state(word, VmaState::Busy))
+}
 /// Any state to stale.
 pub const fn marked_stale(word: u64) -> u64 {
     with_state(word, VmaState::Stale)

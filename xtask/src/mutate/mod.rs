@@ -35,6 +35,7 @@ mod list_mapper;
 mod list_memory;
 mod list_objects;
 mod list_pool;
+mod list_remap;
 mod list_rmap;
 mod list_shared_huge;
 mod list_sizes;
@@ -98,6 +99,7 @@ fn all() -> impl Iterator<Item = &'static Mutation> {
         .chain(list_edit::ALL)
         .chain(list_mapper::ALL)
         .chain(list_teardown::ALL)
+        .chain(list_remap::ALL)
         .chain(list_rmap::ALL)
         .chain(list_pool::ALL)
         .chain(list_shared_huge::ALL)

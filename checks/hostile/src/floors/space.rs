@@ -11,7 +11,8 @@ use interleaf::space::{
     RangeToken,
 };
 use interleaf::space::{
-    MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, Sharing, Totals, Vm, VmOptions,
+    MapRequest, Misplaced, Path, Place, RangeGuard, RangeReadGuard, RemapFlags, RemapRequest, Sharing,
+    Totals, Vm, VmOptions,
 };
 use interleaf::sync::PreemptGuard;
 use interleaf::table::format::{Aarch64, Ept, Sv39, X86_64, X86_64La57};
@@ -219,6 +220,7 @@ fn arguments(space: &Space<'_>) {
                 let _ = call!(AddressSpace::advise, space, addr, len, Advice::PopulateWrite);
                 let _ = call!(AddressSpace::mincore, space, addr, len, |_, _| ());
             }
+            remap(space, addr, len, VirtAddr(NUMBERS[(nth + 3) % NUMBERS.len()]));
             let _ = call!(AddressSpace::unmap, space, addr, len);
         }
         for access in [Access::Read, Access::Write, Access::Execute] {
@@ -229,6 +231,20 @@ fn arguments(space: &Space<'_>) {
     let panics = |_: Vpn, _: bool| panic!("a visit that panics");
     let base = space.map(&MapRequest::anonymous(8192)).expect("room");
     let _ = call!(AddressSpace::mincore, space, base, 8192, panics);
+}
+
+/// Every set of flags, to a place that may be anything; back again, so that little is left elsewhere.
+fn remap(space: &Space<'_>, addr: VirtAddr, len_bytes: u64, to: VirtAddr) {
+    for bits in 0..=RemapFlags::all().bits() {
+        let flags = RemapFlags::from_bits_retain(bits);
+        for (old_len_bytes, new_len_bytes) in [(len_bytes, len_bytes), (len_bytes / 2, len_bytes), (0, 4096)]
+        {
+            let request = RemapRequest { addr, old_len_bytes, new_len_bytes, flags, to };
+            if let Some(Ok(now)) = call!(AddressSpace::remap, space, &request) {
+                let _ = call!(AddressSpace::unmap, space, now, new_len_bytes);
+            }
+        }
+    }
 }
 
 fn map(space: &Space<'_>, addr: VirtAddr, len_bytes: u64, flags: u32) {

@@ -35,6 +35,12 @@ const FIXED: usize = 0x10;
 const HUGETLB: usize = 0x40000;
 const NORESERVE: usize = 0x4000;
 const DONTNEED: usize = 4;
+/// MREMAP_MAYMOVE.
+pub const MAY_MOVE: usize = 1;
+/// MREMAP_FIXED and MREMAP_MAYMOVE.
+pub const MOVE_TO: usize = 3;
+/// MREMAP_DONTUNMAP and MREMAP_MAYMOVE.
+pub const LEAVE: usize = 5;
 /// MADV_HUGEPAGE.
 pub const HUGEPAGE: usize = 14;
 /// MADV_NOHUGEPAGE.
@@ -112,6 +118,17 @@ impl Region {
     pub fn unmap(&self) -> Result<(), Errno> {
         // SAFETY: the region is not Rust's memory.
         unsafe { call(nr::MUNMAP, [self.start, self.bytes(), 0, 0, 0, 0]) }.map(drop)
+    }
+
+    /// Gives all of it another length, and may move it: Linux's mremap, with its flags and the place that
+    /// those may want. The answer are the same pages.
+    ///
+    /// `place` must have no page of Rust's memory.
+    pub fn remap(&self, pages: usize, flags: usize, place: usize) -> Result<Region, Errno> {
+        let words = [self.start, self.bytes(), pages * PAGE, flags, place, 0];
+        // SAFETY: the region is not Rust's memory, nor what is at the place.
+        let start = unsafe { call(nr::MREMAP, words) }?;
+        Ok(Region { start, pages })
     }
 
     /// Changes the rights of all of it.

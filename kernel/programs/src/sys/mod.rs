@@ -22,7 +22,7 @@ pub use entry::Args;
 #[doc(hidden)]
 pub use entry::start;
 pub use file::{Whose, most_resident, number_in, read_file, set_thp_disable, thp_disable};
-pub use memory::{HUGEPAGE, NOHUGEPAGE, PAGE, Region, Rights, Shared, heap_end};
+pub use memory::{HUGEPAGE, LEAVE, MAY_MOVE, MOVE_TO, NOHUGEPAGE, PAGE, Region, Rights, Shared, heap_end};
 pub use process::{Child, Forked, Status, fork, fork_sharing, fork_sharing_beside, numbers, try_wait, wait};
 pub use signal::{SegFault, on_segfault};
 pub use thread::{AllowedCpus, THREADS, Thread, cpus, move_to_cpu, spawn, wait_on, wake, yield_now};
@@ -66,6 +66,7 @@ mod nr {
     pub const RT_SIGPROCMASK: usize = 14;
     pub const RT_SIGRETURN: usize = 15;
     pub const SCHED_YIELD: usize = 24;
+    pub const MREMAP: usize = 25;
     pub const MINCORE: usize = 27;
     pub const MADVISE: usize = 28;
     pub const NANOSLEEP: usize = 35;

@@ -31,10 +31,13 @@ impl Objects {
         self.file.map_or(FILE_PAGES * PAGE, |file| file.len)
     }
 
-    /// Whether the page lies beyond the end of that object: only the file has one that a mapping can reach
-    /// beyond.
+    /// Whether the page lies beyond the end of that object.
     pub(super) fn is_beyond(&self, object: u32, page: u64) -> bool {
-        self.file.is_some_and(|file| file.object == object && page >= file.len.div_ceil(PAGE))
+        let pages = match self.file {
+            Some(file) if file.object == object => Some(file.len.div_ceil(PAGE)),
+            _ => self.lengths.get(&object).copied(),
+        };
+        pages.is_some_and(|pages| page >= pages)
     }
 
     fn set_file_len(&mut self, len: u64) {

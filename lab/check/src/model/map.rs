@@ -95,7 +95,9 @@ impl Model {
             if !flags.contains(VmFlags::NORESERVE) {
                 self.commit(pages)?;
             }
-            (new.object, new.offset) = (Some(self.new_object()), 0);
+            let object = self.new_object();
+            self.objects.lengths.insert(object, pages);
+            (new.object, new.offset) = (Some(object), 0);
         }
         self.mappings.insert_merged(new, Sides::Both);
         Ok(())

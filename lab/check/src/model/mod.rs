@@ -26,6 +26,7 @@ mod mapping;
 mod place;
 mod policy;
 mod protect;
+mod remap;
 mod sizes;
 mod spaces;
 mod unmap;
@@ -57,6 +58,8 @@ type Object = BTreeMap<u64, Contents>;
 #[derive(Clone, Debug, Default)]
 struct Objects {
     contents: BTreeMap<u32, Object>,
+    /// How many pages those have that were made with a mapping.
+    lengths: BTreeMap<u32, u64>,
     next: u32,
     /// What other spaces map.
     held: BTreeSet<u32>,
@@ -133,6 +136,9 @@ impl Model {
             Call::Words { number, words } => self.words(number, words),
             Call::Munmap { addr, len } => self.munmap(addr, len),
             Call::Mprotect { addr, len, prot } => self.mprotect(addr, len, prot.bits().into()),
+            Call::Mremap { addr, old_len, new_len, flags, to } => {
+                self.mremap([addr, old_len, new_len, flags, to])
+            }
             Call::Madvise { addr, len, advice } => self.madvise(addr, len, advice),
             Call::Mbind { addr, len, mode, nodes, flags } => self.mbind(addr, len, mode, nodes, flags),
             Call::Brk { addr } => Ok(self.set_brk(addr)),

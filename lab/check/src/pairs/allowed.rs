@@ -163,7 +163,7 @@ pub fn looked_at(setting: &Setting) -> impl Iterator<Item = u64> {
     let heap = setting.start_brk..setting.start_brk + 8 * PAGE;
     let near = BASE..BASE + 66 * PAGE;
     let object = OBJECT..OBJECT + PAGES * PAGE;
-    near.chain(FAR..FAR + 4 * PAGE).chain(object).chain(heap).step_by(PAGE as usize)
+    near.chain(FAR..FAR + 16 * PAGE).chain(object).chain(heap).step_by(PAGE as usize)
 }
 
 impl State {

@@ -2,6 +2,7 @@
 
 use crate::calls::{Call, MapFlags, PAGE, Prot, advice};
 use interleaf::space::Path;
+use interleaf_linux_abi::{MREMAP_DONTUNMAP as DONTUNMAP, MREMAP_FIXED as FIXED, MREMAP_MAYMOVE as MAY_MOVE};
 
 /// Something that happens at one instant, as far as the other CPU can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,12 @@ pub enum Operation {
     MapHole,
     /// mmap with MAP_FIXED over pages, and store there.
     MapOver,
+    /// mremap of pages to a place where nothing is, and a store there.
+    MoveAway,
+    /// mremap of other pages, which were stored to, over pages, and a store there.
+    MoveOver,
+    /// mremap of pages, whose mapping stays without what it held.
+    MoveAndLeave,
     /// munmap of the whole mapping.
     UnmapWhole,
     /// munmap in the middle.
@@ -202,6 +209,8 @@ const HOLE: u64 = BASE + (PAGES + 2) * PAGE;
 const ANCHOR: u64 = BASE + 64 * PAGE;
 /// Where a mapping of another table of leaves begins, beyond the first.
 pub const FAR: u64 = BASE + 512 * PAGE;
+/// Where pages go that are moved: in that table, at other slots.
+const MOVED: u64 = FAR + 9 * PAGE;
 /// Where the object is mapped shared that [`Memory::OfObject`] shows at [`BASE`].
 pub const OBJECT: u64 = BASE + 1024 * PAGE;
 /// Pages of the heap before.
@@ -256,6 +265,9 @@ impl Operation {
         Operation::Upgrade,
         Operation::MapHole,
         Operation::MapOver,
+        Operation::MoveAway,
+        Operation::MoveOver,
+        Operation::MoveAndLeave,
         Operation::UnmapWhole,
         Operation::UnmapMiddle,
         Operation::ReadOnly,
@@ -300,6 +312,9 @@ impl Operation {
         let write = |addr| Step::Access(Call::Write { addr, value });
         let protect = |prot| Step::Call(Call::Mprotect { addr, len, prot });
         let pages = |advice, pages| Step::Pages { addr, pages, advice };
+        let remap =
+            |addr, to, flags| Step::Call(Call::Mremap { addr, old_len: len, new_len: len, flags, to });
+        let moved = MOVED + 2 * cpu * PAGE;
         let map = |hint| Step::Call(Call::Mmap { hint, len, prot: BOTH, flags: variation.flags() });
         match self {
             Operation::Read => vec![],
@@ -307,6 +322,13 @@ impl Operation {
             Operation::Upgrade => vec![Step::Access(Call::Read { addr }), write(addr)],
             Operation::MapHole => vec![map(HOLE + 2 * cpu * PAGE), write(HOLE + 2 * cpu * PAGE)],
             Operation::MapOver => vec![map(addr), write(addr + PAGE)],
+            Operation::MoveAway => vec![remap(addr, moved, MAY_MOVE | FIXED), write(moved)],
+            Operation::MoveOver => {
+                vec![map(moved), write(moved), remap(moved, addr, MAY_MOVE | FIXED), write(addr + PAGE)]
+            }
+            Operation::MoveAndLeave => {
+                vec![remap(addr, moved, MAY_MOVE | FIXED | DONTUNMAP), write(moved), write(addr)]
+            }
             Operation::UnmapWhole => vec![Step::Call(Call::Munmap { addr: BASE, len: PAGES * PAGE })],
             Operation::UnmapMiddle => vec![Step::Call(Call::Munmap { addr, len })],
             Operation::ReadOnly => vec![protect(Prot::READ), write(addr)],

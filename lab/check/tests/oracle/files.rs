@@ -127,7 +127,7 @@ fn model_and_library_agree_on_a_file_of_a_disk_that_has_all_of_it_in_the_end() {
 fn sequences_copy_pages_reach_beyond_the_end_and_are_refused() {
     let setting = Setting::default();
     let mut counts = [0; 9];
-    for seed in 0..500 {
+    for seed in 0..800 {
         let calls = file_sequence(seed, LONGEST, &setting);
         let outcome = Model::new(setting.clone()).run(&calls);
         for (call, answer) in calls.iter().zip(&outcome.answers) {

@@ -11,6 +11,7 @@ mod pages;
 mod policy;
 mod processes;
 mod random;
+mod remap;
 mod remote;
 mod words;
 mod world;

@@ -81,6 +81,7 @@ impl Decisions {
             Call::Brk { addr } => Ok(self.set_brk(addr)),
             Call::Write { addr, .. } => return self.write(Vpn(addr / PAGE)),
             Call::Words { .. }
+            | Call::Mremap { .. }
             | Call::Read { .. }
             | Call::Mincore { .. }
             | Call::Msync { .. }

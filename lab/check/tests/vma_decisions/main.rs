@@ -42,6 +42,7 @@ fn is_plain(call: &Call, setting: &Setting) -> bool {
         Call::Brk { addr } => addr < setting.windows[1].end,
         // Policies are changed as flags are, all or nothing; a plain list would repeat the library's code.
         Call::Words { .. }
+        | Call::Mremap { .. }
         | Call::Read { .. }
         | Call::Mincore { .. }
         | Call::Msync { .. }

@@ -36,6 +36,19 @@ pub enum Step {
         /// Bytes.
         len: u64,
     },
+    /// mremap(2).
+    Remap {
+        /// First byte.
+        addr: u64,
+        /// Bytes now.
+        old_len: u64,
+        /// Bytes afterwards.
+        new_len: u64,
+        /// `MREMAP_*`, or any other number.
+        flags: u64,
+        /// Where it goes, or might go.
+        to: u64,
+    },
     /// mprotect(2).
     Protect {
         /// First byte.
@@ -164,6 +177,9 @@ impl Bounds {
             Step::Unmap { addr, len } => {
                 addr > self.task_end || len > self.task_end - addr || self.harmless(addr, len)
             }
+            Step::Remap { addr, old_len, new_len, flags, to } => {
+                self.admit_remap([addr, old_len, new_len], flags, to)
+            }
             Step::Protect { addr, len, .. } | Step::Advise { addr, len, .. } => self.harmless(addr, len),
             Step::Bind { addr, len, slot, .. } => {
                 slot <= SCRATCH_BYTES as u64 - 8 && self.harmless(addr, len)
@@ -176,6 +192,23 @@ impl Bounds {
             Step::Resident { slot, .. } => slot < SCRATCH_BYTES as u64,
             Step::Read { addr } | Step::Write { addr, .. } => addr >= self.task_end || self.within(addr, 1),
         }
+    }
+
+    /// Whether an mremap takes pages of a window alone, and puts them where nothing is, or into a window. It
+    /// unmaps the end of the old range, and with a fixed place what is there.
+    fn admit_remap(&self, [addr, old_len, new_len]: [u64; 3], flags: u64, to: u64) -> bool {
+        let whole = |len: u64| len.checked_next_multiple_of(PAGE).unwrap_or(0);
+        let (old_len, new_len) = (whole(old_len), whole(new_len));
+        if !addr.is_multiple_of(PAGE) || addr >= self.task_end || new_len > self.task_end {
+            return true;
+        }
+        // munmap refuses what leaves user space.
+        let leaves = old_len > self.task_end || addr > self.task_end - old_len;
+        let is_fixed = flags & libc::MREMAP_FIXED as u64 != 0;
+        let is_refused = !to.is_multiple_of(PAGE) || to > self.task_end - new_len;
+        let is_low = to < self.min_addr && new_len <= self.min_addr - to;
+        self.within(addr, if leaves { 0 } else { old_len })
+            && (!is_fixed || is_refused || is_low || self.within(to, new_len))
     }
 
     /// Whether a call on `[addr, addr + len)` stays in a window or is refused for its arguments alone.
@@ -220,6 +253,9 @@ impl Step {
             }
             Step::Words { number, words: [a, b, c, d, e, f] } => [number, a, b, c, d, e, f],
             Step::Unmap { addr, len } => call(libc::SYS_munmap, [addr, len, 0, 0, 0]),
+            Step::Remap { addr, old_len, new_len, flags, to } => {
+                call(libc::SYS_mremap, [addr, old_len, new_len, flags, to])
+            }
             Step::Protect { addr, len, prot } => call(libc::SYS_mprotect, [addr, len, prot.into(), 0, 0]),
             Step::Advise { addr, len, advice } => {
                 call(libc::SYS_madvise, [addr, len, advice.cast_unsigned().into(), 0, 0])

@@ -25,6 +25,10 @@ pub(in crate::space) struct Entries<'v, M: Machine> {
     /// huge pages, or is of the hugetlb pool. Written, once, under a [`RangeGuard`](super::RangeGuard),
     /// before that can be; read under a guard of any kind.
     has_huge_leaves: AtomicU64<M::Cpu>,
+    /// Whether own memory was moved, here or in the space that this one was forked from: then pages may lie
+    /// elsewhere than their frames' records say. Set once, before the first entry moves; a reader that misses
+    /// an entry under its table's lock sees it.
+    has_moved: AtomicU64<M::Cpu>,
 }
 
 impl<'v, M: Machine> Entries<'v, M> {
@@ -36,6 +40,7 @@ impl<'v, M: Machine> Entries<'v, M> {
             tlb: SpaceTlb::new(space),
             fork: CacheAligned(ForkCursor::new(vm.mthp)),
             has_huge_leaves: AtomicU64::new(may_have_huge_leaves as u64),
+            has_moved: AtomicU64::new(0),
         }
     }
 
@@ -57,6 +62,17 @@ impl<'v, M: Machine> Entries<'v, M> {
         if !self.may_have_huge_leaves() {
             self.has_huge_leaves.store(1, Relaxed);
         }
+    }
+
+    /// Whether own memory was moved: pages may lie elsewhere than where they were first mapped. Relaxed: set
+    /// before entries move under the locks of their tables.
+    pub fn has_moved(&self) -> bool {
+        self.has_moved.load(Relaxed) != 0
+    }
+
+    /// Notes that. The caller is a writer, or alone knows the space.
+    pub fn note_moved(&self) {
+        self.has_moved.store(1, Relaxed);
     }
 
     /// Says that a mapping of private memory may have huge pages from now on, as its flags say, if the policy

@@ -50,6 +50,17 @@ impl<M: Machine> Limits<'_, '_, M> {
         within(adds_none || self.nr_mappings() + nr_new <= self.max_mappings() + nr_old)
     }
 
+    /// Whether a mapping may be moved: as in Linux while four more would fit, as each end of the old pages
+    /// may split one.
+    pub fn may_move(&self) -> Result<(), Error> {
+        within(self.nr_mappings() < self.max_mappings().saturating_sub(3))
+    }
+
+    /// Whether it may be moved to a place that is named, where mappings may have to be cut, too.
+    pub fn may_remap_to(&self) -> Result<(), Error> {
+        within(self.nr_mappings() + 2 < self.max_mappings().saturating_sub(3))
+    }
+
     /// Commits `pages` more (overcommit heuristic: a single request beyond all memory is refused, and there
     /// is no sum). See [`Layout::max_commit_pages`](crate::space::Layout::max_commit_pages).
     #[inline]

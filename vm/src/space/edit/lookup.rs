@@ -1,7 +1,7 @@
 //! Reading mappings, with a guard and without.
 
+use super::RangeToken;
 use super::mappings::Mappings;
-use super::{PublishedGuard, RangeToken};
 use crate::machine::Machine;
 use crate::table::may_cover_table;
 use crate::units::{Vpn, VpnRange};
@@ -74,6 +74,13 @@ impl<M: Machine> Mappings<'_, M> {
         VpnRange::new(Vpn(0), self.layout.areas.user.end)
     }
 
+    /// As [`hole_around`](Self::hole_around), for calls that are seldom made: no part of them, nor of munmap.
+    #[cold]
+    #[inline(never)]
+    pub fn hole_around_seldom(&self, token: RangeToken<'_>, range: VpnRange) -> Option<VpnRange> {
+        self.hole_around(token, range, [None; 2])
+    }
+
     /// The pages around a range that no mapping has, and the range, which has none that takes part in faults;
     /// `None` where they cover no table. `touching` are the mappings that begin or end where the range does,
     /// where that is known. It may reach beyond the guard's range: as far as the guard's lock keeps other
@@ -81,11 +88,11 @@ impl<M: Machine> Mappings<'_, M> {
     #[inline(always)]
     pub fn hole_around(
         &self,
-        guard: &PublishedGuard<'_, M>,
+        token: RangeToken<'_>,
         range: VpnRange,
         touching: [Option<VmaAttributes>; 2],
     ) -> Option<VpnRange> {
-        guard.token().assert_covers(self.id, range);
+        token.assert_covers(self.id, range);
         let [left, right] = touching;
         let mut hole = VpnRange::new(
             left.map_or(Vpn(0), |vma| vma.range.end),

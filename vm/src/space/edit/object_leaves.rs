@@ -12,12 +12,18 @@ impl<'v, M: Machine> Entries<'v, M> {
     /// When it returns, no CPU uses them.
     pub fn drop_object_leaves(&self, token: RangeToken<'_>, range: VpnRange) {
         self.gather(token, range, |gather| {
-            sweep(&self.table, range, |run: SlotRun<'_, '_, M>| {
-                if run.table.level() == Level::Pte {
-                    unhook_object_leaves(run, gather);
-                }
-            });
+            self.unhook_object_leaves(range, gather);
             Zap::of_contents(self).put_deferred(gather);
+        });
+    }
+
+    /// As [`drop_object_leaves`](Self::drop_object_leaves), with the gather of the caller's edit, which puts
+    /// frames that wait in their slots.
+    pub fn unhook_object_leaves(&self, range: VpnRange, gather: &mut Gather<'_, 'v, M>) {
+        sweep(&self.table, range, |run: SlotRun<'_, '_, M>| {
+            if run.table.level() == Level::Pte {
+                unhook_object_leaves(run, gather);
+            }
         });
     }
 }

@@ -72,7 +72,7 @@ impl<M: Machine> Mappings<'_, M> {
 
     /// Objects lose the pages that were noted. The caller, a writer, has flushed. May wait for readers.
     #[inline(always)]
-    pub(super) fn unmap_leaving(&self) {
+    pub fn unmap_leaving(&self) {
         let leaving = self.lock.leaving.load(Relaxed);
         if leaving != 0 {
             self.lock.leaving.store(0, Relaxed);

@@ -12,7 +12,7 @@
 //! gets none and faults fall back and wait. A writer that is refused makes it live again.
 
 use super::mappings::Mappings;
-use super::{PublishedGuard, RangeGuard, RangeToken};
+use super::{RangeGuard, RangeToken};
 use crate::index::IndexMemory;
 use crate::machine::Machine;
 use crate::space::Error;
@@ -75,6 +75,7 @@ impl<'a, 'v, M: Machine> VmaEdit<'a, 'v, M> {
     }
 
     /// The first mapping that holds a page of the range, which is not empty.
+    #[inline(always)]
     pub fn first_in(&self, range: VpnRange) -> Option<VmaAttributes> {
         self.token.assert_may_read(self.mappings.id, range);
         let reading = self.mappings.vm.rcu.read();
@@ -168,10 +169,20 @@ impl<'v, M: Machine> Mappings<'v, M> {
     }
 
     /// Makes the busy mapping at `page` live.
-    pub fn make_live(&self, guard: &PublishedGuard<'_, M>, page: Vpn) {
-        guard.token().assert_covers(self.id, VpnRange::new(page, page.add(1)));
+    pub fn make_live(&self, token: RangeToken<'_>, page: Vpn) {
+        token.assert_covers(self.id, VpnRange::new(page, page.add(1)));
         let reading = self.vm.rcu.read();
         if let Some(vma) = self.vmas.find(&reading, page) {
+            vma.make_live();
+        }
+    }
+}
+
+impl<M: Machine> Mappings<'_, M> {
+    /// Makes the mapping at `page` live, if there is one that is busy. The caller is alone in the space.
+    pub fn make_live_if_busy(&self, page: Vpn) {
+        let reading = self.vm.rcu.read();
+        if let Some(vma) = self.vmas.find(&reading, page).filter(|vma| vma.state() == VmaState::Busy) {
             vma.make_live();
         }
     }

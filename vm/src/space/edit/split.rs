@@ -18,8 +18,8 @@
 //! huge leaf that reaches beyond the range later: its pages were absent when the call looked at the end of
 //! the range, so the fault comes after it.
 
+use super::RangeToken;
 use super::entries::Entries;
-use super::{PublishedGuard, RangeToken};
 use crate::frame::TableFrame;
 use crate::machine::{Entry, Machine};
 use crate::space::{Counter, Error};
@@ -105,10 +105,10 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
     }
 
     /// Splits the leaves that the range cuts at its ends.
-    #[inline]
-    pub fn ends(self, guard: &PublishedGuard<'_, M>, range: VpnRange, reserve: Option<SplitReserve<'v, M>>) {
+    #[inline(always)]
+    pub fn ends(self, token: RangeToken<'_>, range: VpnRange, reserve: Option<SplitReserve<'v, M>>) {
         if let Some(reserve) = reserve {
-            guard.token().assert_covers(self.entries.id(), range);
+            token.assert_covers(self.entries.id(), range);
             self.end(range.start, reserve.start);
             if !mutant!("split.end-left-whole") {
                 self.end(range.end, reserve.end);
@@ -216,7 +216,8 @@ impl<'a, 'v, M: Machine> Split<'a, 'v, M> {
         if let Some((slot, mut table)) = found
             && table.leaf(slot).is_some()
         {
-            self.one(&mut table, slot, pages_of(Order::HUGE, page), Some(frame));
+            let pages = pages_of(order_of(&table), page);
+            self.one(&mut table, slot, pages, Some(frame));
         }
         Ok(())
     }

@@ -72,19 +72,25 @@ impl<'a, 'v, M: Machine> Zap<'a, 'v, M> {
         range: VpnRange,
         touching: [Option<VmaAttributes>; 2],
     ) {
-        self.run_in_hole(guard, range, mappings.hole_around(guard, range, touching));
+        self.run_in_hole(guard, range, mappings.hole_around(guard.token(), range, touching));
     }
 
     /// As [`run_published`](Self::run_published), of a known hole.
     #[inline(always)]
     pub fn run_in_hole(self, guard: &PublishedGuard<'_, M>, range: VpnRange, hole: Option<VpnRange>) {
         self.entries.gather_pending(guard.token(), guard.pending(), range, |gather| {
-            self.unhook(range, gather);
-            if let Some(hole) = hole {
-                self.entries.free_tables(range, hole, gather);
-            }
-            self.put_deferred(gather);
+            self.in_hole(range, hole, gather);
         });
+    }
+
+    /// As [`run_in_hole`](Self::run_in_hole), with the gather of the caller's edit.
+    #[inline(always)]
+    pub fn in_hole(self, range: VpnRange, hole: Option<VpnRange>, gather: &mut Gather<'_, 'v, M>) {
+        self.unhook(range, gather);
+        if let Some(hole) = hole {
+            self.entries.free_tables(range, hole, gather);
+        }
+        self.put_deferred(gather);
     }
 
     /// Clears the leaves of a range, by helpers where that is worth it.

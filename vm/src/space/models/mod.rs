@@ -17,6 +17,7 @@ mod loom_pool_cow;
 mod loom_pool_shared;
 mod loom_private;
 mod loom_published;
+mod loom_remap;
 mod loom_rmap;
 mod loom_shared_huge;
 mod loom_sizes;

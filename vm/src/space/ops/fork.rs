@@ -56,6 +56,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         let guard = mappings.write_all();
         child.mappings.heap_end.store(mappings.heap_end.load(Relaxed), Relaxed);
         child.entries.fork.note_fork();
+        if entries.has_moved() {
+            child.entries.note_moved();
+        }
         child.mappings.set_thp_disable(mappings.thp_disable());
         mappings.fork_to(guard.token(), &child)?;
         let cursor = entries.fork.begin();

@@ -352,7 +352,7 @@ impl<M: Machine> Map<'_, '_, M> {
         let splits = Split::new(entries).reserve(guard.token(), new.range)?;
         edit.replace(covered, &pieces, new.range)?;
         let guard = mappings.published(entries, guard, new.range);
-        Split::new(entries).ends(&guard, new.range, splits);
+        Split::new(entries).ends(guard.token(), new.range, splits);
         let zap = Zap::of_unmapped(entries);
         if mutant!("map.tables-kept") {
             zap.run_in_hole(&guard, new.range, None);
@@ -360,7 +360,7 @@ impl<M: Machine> Map<'_, '_, M> {
             // Tables go too: the first touch finds none where it could have a huge page.
             zap.run_published(mappings, &guard, new.range, [prev, next]);
         }
-        mappings.make_live(&guard, new.range.start);
+        mappings.make_live(guard.token(), new.range.start);
         Ok(())
     }
 }

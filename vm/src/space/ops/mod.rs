@@ -9,6 +9,8 @@
 //! | `map_hugetlb` | mmap of the hugetlb pool: MAP_HUGETLB | its range, to write |
 //! | `unmap` | munmap | its range, to write |
 //! | `protect` | mprotect | its range, to write |
+//! | `remap` | mremap: checks, shorter and longer in place | all of the space, to write |
+//! | `remap_move` | a mapping gets another address | as `remap` |
 //! | `madvise` | madvise | to write where attributes change; to read where contents do |
 //! | `collapse` | MADV_COLLAPSE, khugepaged | as `fork`, region by region |
 //! | `scan` | a step of a scan for regions to collapse | nothing, to look |
@@ -49,6 +51,8 @@ mod parallel;
 mod place;
 mod populate;
 mod protect;
+mod remap;
+mod remap_move;
 mod scan;
 mod shown;
 mod truncate;
@@ -64,6 +68,7 @@ pub(in crate::space) use mincore::Mincore;
 pub use msync::SyncMode;
 pub use object_io::ObjectError;
 pub(in crate::space) use place::page_len;
+pub use remap::{RemapFlags, RemapRequest};
 pub use scan::ScanStep;
 pub(in crate::space) use write_back::MadeDirty;
 pub use write_back::WrittenBack;

@@ -66,8 +66,8 @@ impl<M: Machine> Mappings<'_, M> {
         }
     }
 
-    /// Pages for a mapping that may go anywhere.
-    fn find_room(
+    /// Pages for a mapping that may go anywhere: at `wish`, if they are free there.
+    pub(super) fn find_room(
         &self,
         wish: VirtAddr,
         len: u64,

@@ -65,7 +65,7 @@ impl<'v, M: Machine> Protect<'_, 'v, M> {
         let changed = VpnRange::new(range.start, rest.start);
         if !changed.is_empty() {
             let guard = mappings.published(entries, guard, changed);
-            Split::new(entries).ends(&guard, changed, splits);
+            Split::new(entries).ends(guard.token(), changed, splits);
             self.set_rights(&guard, changed, access.rights());
         }
         result

@@ -133,7 +133,7 @@ impl<'v, M: Machine> Vm<'v, M> {
 
     /// The pages that an object has: none of one that is gone. What was done before it got its length is
     /// seen.
-    fn object_pages_exact(&self, object: ObjectId) -> u64 {
+    pub(super) fn object_pages_exact(&self, object: ObjectId) -> u64 {
         let reading = self.rcu.read();
         self.object(object, &reading).map_or(0, |object| object.pages_exact())
     }

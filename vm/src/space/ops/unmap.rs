@@ -77,10 +77,37 @@ impl<'a, M: Machine> Unmap<'a, '_, M> {
         let splits = Split::new(entries).reserve(guard.token(), range)?;
         edit.replace(covered, &[left.map(live), right.map(live)], range)?;
         let guard = mappings.published(entries, guard, range);
-        Split::new(entries).ends(&guard, range, splits);
+        Split::new(entries).ends(guard.token(), range, splits);
         if !zaps_first {
             Zap::of_unmapped(entries).run_published(mappings, &guard, range, [left, right]);
         }
         Ok(Some(guard))
+    }
+
+    /// Unmaps the pages of the range for a caller that goes on alone. In two steps, as MAP_FIXED is refused:
+    /// the mappings are cut at the ends of the range, and then those between are removed.
+    ///
+    /// # Errors
+    /// As of [`AddressSpace::unmap`]; mappings may have been cut by then.
+    #[cold]
+    #[inline(never)]
+    pub fn run_alone(self, guard: &RangeGuard<'_, M>, range: VpnRange) -> Result<(), Error> {
+        let Self { mappings, entries } = self;
+        let token = guard.token();
+        if mappings.first_in(token, range).is_none() {
+            return Ok(());
+        }
+        let splits = Split::new(entries).reserve(token, range)?;
+        mappings.split_mappings(guard, range)?;
+        VmaEdit::new(mappings, guard).replace(range, &[], range)?;
+        let pending = entries.tlb.begin_edit();
+        Split::new(entries).ends(token, range, splits);
+        let hole = mappings.hole_around_seldom(token, range);
+        entries.gather_pending(token, &pending, range, |gather| {
+            Zap::of_unmapped(entries).in_hole(range, hole, gather);
+        });
+        drop(pending);
+        mappings.unmap_leaving();
+        Ok(())
     }
 }

@@ -26,6 +26,7 @@
 //! | `mod` | [`Vm::rmap_walk`], [`Spaces::rmap_walk`], and what they say |
 //! | `walk` | one walk over the spaces that may map a frame |
 //! | `views` | a walk over the views of an object |
+//! | `moved` | where a page is that has moved |
 //! | `space_node` | a space's place in its tree |
 //!
 //! Nodes and trees are the floor below: `anon`; views too: `object`.
@@ -37,6 +38,7 @@
 //! until its flush is over. Where fewer are found than it says, something is beside the walk, and it walks
 //! again. docs/design/reverse-map.md has the protocol and its limits.
 
+mod moved;
 mod space_node;
 mod views;
 mod walk;
@@ -196,7 +198,8 @@ impl<'m, M: Machine> Vm<'m, M> {
             if meta.mapcount() == 0 {
                 return Ok(RmapFound::All(0));
             }
-            let walk = RmapWalk { vm: self, meta, pfn, hold: &hold, visit: &mut visit, nth };
+            let is_tree = object.is_none();
+            let walk = RmapWalk { vm: self, meta, pfn, hold: &hold, visit: &mut visit, nth, is_tree };
             let end = match object {
                 Some((object, page)) => {
                     walk.run_views(NonZeroU64::new(object).ok_or(RmapError::NotUser)?, page)

@@ -28,6 +28,8 @@ pub(super) struct RmapWalk<'a, 'v, M: Machine, H, F> {
     pub visit: &'a mut F,
     /// Which of the walks for the frame it is.
     pub nth: u32,
+    /// Whether the frame is of anonymous memory, which may have moved since it was first mapped.
+    pub is_tree: bool,
 }
 
 /// How a walk has ended.
@@ -155,7 +157,9 @@ where
         if page >= space.mappings.layout.areas.user.end {
             return None;
         }
-        let (table, slot, leaf) = space.entries.leaf_of_frame(page, self.pfn)?;
+        let here = space.entries.leaf_of_frame(page, self.pfn).map(|found| (page, found));
+        let moved = || if self.is_tree { space.moved_leaf(page, self.pfn, self.nth > 0) } else { None };
+        let (page, (table, slot, leaf)) = here.or_else(moved)?;
         let entry = RmapEntry { space, page, leaf, walk: self.nth };
         Some((self.visit)(&entry, table, slot))
     }
@@ -164,7 +168,7 @@ where
 impl<M: Machine> Entries<'_, M> {
     /// The leaf of the page, if it maps the frame, its slot, and its table, locked: the leaf stays as long as
     /// that.
-    fn leaf_of_frame(&self, page: Vpn, pfn: Pfn) -> Option<(LockedTable<'_, M>, usize, Leaf)> {
+    pub(super) fn leaf_of_frame(&self, page: Vpn, pfn: Pfn) -> Option<(LockedTable<'_, M>, usize, Leaf)> {
         for _ in 0..TRIES {
             let reading = self.vm.rcu.read();
             let entry = walk(&self.table, page, Level::Pte, &reading);

@@ -38,6 +38,7 @@ mod progress;
 mod protect;
 mod random;
 mod refusal;
+mod remap;
 mod resize_hugetlb;
 mod rmap;
 mod spaces;

@@ -12,6 +12,7 @@ pub(super) mod object;
 pub(super) mod pager;
 pub(super) mod pins;
 pub(super) mod pool;
+pub(super) mod remap;
 pub(super) mod rmap;
 pub(super) mod shared_huge;
 pub(super) mod sizes;
