@@ -1,5 +1,5 @@
-//! Files: CPUs that store to their own share nothing that costs, and one page that all map costs what its line
-//! does.
+//! Files: CPUs that store to their own share nothing that costs, and one page that all map costs what its
+//! line does.
 
 use interleaf::space::Path;
 use interleaf_lab::machine::sim::{Profile, Setting};

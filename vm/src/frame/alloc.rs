@@ -56,26 +56,6 @@ impl<M: Machine> Memory<'_, M> {
         self.take_frame_from(placement, request).map(|pfn| ZeroedFrame::new(self, pfn, Base))
     }
 
-    /// Allocates a frame, with the contents that it has in this CPU's cache; zeroed where it is not from
-    /// there.
-    #[inline]
-    pub(crate) fn alloc_as_it_is(&self, priority: Priority) -> Option<FrameAsItIs<'_, M>> {
-        if self.mishap.strikes() {
-            return None;
-        }
-        let cache = self.caches.get_cpu();
-        let popped =
-            AsymmetricCell::with(&cache, CpuCache::frames, |stack| stack.pop(&cache.count)).flatten();
-        let zeroed = |pfn| FrameAsItIs::Zeroed(ZeroedFrame::new(self, pfn, Base));
-        let Some(word) = popped else {
-            return self.alloc_frame_slow(cache, AllocRequest::ZEROED.with_priority(priority)).map(zeroed);
-        };
-        let (pfn, init) = unpack(word);
-        let pfn = self.prepare_frame(pfn, init, Init::Dirty);
-        let as_it_is = |pfn| FrameAsItIs::Dirty(Frame::new(self, pfn, Base));
-        Some(if init == Init::Zeroed { zeroed(pfn) } else { as_it_is(pfn) })
-    }
-
     /// Takes a frame from this CPU's cache if possible. The caller makes a value of it.
     #[inline(always)]
     pub(super) fn take_frame(&self, request: AllocRequest) -> Option<Pfn> {
@@ -318,5 +298,27 @@ impl<M: Machine> Memory<'_, M> {
                 }
             }
         })
+    }
+}
+
+impl<'m, M: Machine> FrameAsItIs<'m, M> {
+    /// Allocates a frame, with the contents that it has in this CPU's cache; zeroed where it is not from
+    /// there.
+    #[inline]
+    pub fn alloc(memory: &'m Memory<'m, M>, priority: Priority) -> Option<Self> {
+        if memory.mishap.strikes() {
+            return None;
+        }
+        let cache = memory.caches.get_cpu();
+        let popped =
+            AsymmetricCell::with(&cache, CpuCache::frames, |stack| stack.pop(&cache.count)).flatten();
+        let zeroed = |pfn| Self::Zeroed(ZeroedFrame::new(memory, pfn, Base));
+        let Some(word) = popped else {
+            return memory.alloc_frame_slow(cache, AllocRequest::ZEROED.with_priority(priority)).map(zeroed);
+        };
+        let (pfn, init) = unpack(word);
+        let pfn = memory.prepare_frame(pfn, init, Init::Dirty);
+        let as_it_is = |pfn| Self::Dirty(Frame::new(memory, pfn, Base));
+        Some(if init == Init::Zeroed { zeroed(pfn) } else { as_it_is(pfn) })
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! What an entry owns goes with its word. Meanwhile no fault installs anything at either place, and both
-//! flush and lock are the caller's, who is alone in the space: no two tables of a level are locked at once.
+//! flush and lock are the caller's, which is alone in the space: no two tables of a level are locked at once.
 
 use super::pfnmap_leaves::table_at;
 use super::sweep::sweep_tables;

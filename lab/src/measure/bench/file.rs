@@ -49,7 +49,8 @@ fn run(options: &Options) -> Result<Vec<Figure>, Failure> {
     Ok(figures)
 }
 
-/// Runs `measure` with the library on a machine of so many frames, on its first CPU. A load maps so many pages.
+/// Runs `measure` with the library on a machine of so many frames, on its first CPU. A load maps so many
+/// pages.
 fn on_machine<R>(
     options: &Options,
     around: u64,

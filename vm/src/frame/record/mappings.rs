@@ -1,8 +1,8 @@
 //! How entries are counted that map a base frame.
 //!
-//! All of them hold one reference together as long as the count is not 0 (`owned::frame_ref`). So an entry more
-//! needs a reference only where it is the first, if what is counted is sure to be this frame: the caller holds
-//! the lock of a table that maps it, or the count says that it is an object's.
+//! All of them hold one reference together as long as the count is not 0 (`owned::frame_ref`). So an entry
+//! more needs a reference only where it is the first, if what is counted is sure to be this frame: the caller
+//! holds the lock of a table that maps it, or the count says that it is an object's.
 
 use super::FrameMeta;
 use super::shared_folio::{COUNT, MOST_MAPPINGS, OF_OBJECT};

@@ -165,8 +165,8 @@ fn loom_a_mapping_without_a_reference_against_a_late_flush() {
     });
 }
 
-/// The frame leaves its object, which puts its reference at once, and is freed: it is a table next, whose lock
-/// is taken.
+/// The frame leaves its object, which puts its reference at once, and is freed: it is a table next, whose
+/// lock is taken.
 #[test]
 fn loom_a_frame_that_has_become_a_table_is_not_counted() {
     let seen: &'static [AtomicUsize; 2] = std::boxed::Box::leak(std::boxed::Box::default());

@@ -2,8 +2,7 @@
 
 use super::numbers_of;
 use crate::object::ViewPlace;
-use crate::space::SpaceId;
-use crate::units::Vpn;
+use crate::units::{SpaceId, Vpn};
 use core::num::NonZeroU64;
 use std::collections::BTreeSet;
 

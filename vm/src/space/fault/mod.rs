@@ -64,6 +64,7 @@ pub(super) use attempt::{Locked, Proof, Speculated, VmaLocked, ZeroingUnderLock}
 pub(super) use prepared::Prepared;
 pub(super) use waited::WaitedTables;
 pub(super) use way::FaultWay;
+pub use way::Path;
 use way::Way;
 
 /// A page fault, as the hardware reports it.
@@ -75,43 +76,6 @@ pub struct Fault {
     /// x86-64 reports it again, as a load: Linux asks there for any right, maps the page, and refuses the
     /// fetch when the processor tries again and says that the page is present.
     pub access: Access,
-}
-
-/// The path that faults of a space take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Path {
-    /// Speculate, and take the lock where that gives up.
-    #[default]
-    Speculative,
-    /// Always read-lock the space.
-    Locked,
-    /// Hold the mapping's record, as Linux does, and take the space's lock where that is refused: a
-    /// yardstick.
-    VmaLock,
-}
-
-impl Path {
-    /// All of them.
-    pub const ALL: [Path; 3] = [Path::Speculative, Path::VmaLock, Path::Locked];
-
-    /// The name in tables, in JSON and on command lines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Path::Speculative => "speculative",
-            Path::VmaLock => "vma-lock",
-            Path::Locked => "locked",
-        }
-    }
-
-    /// How a fault ends that does not fall back.
-    #[cfg(all(test, not(loom)))]
-    pub(in crate::space) const fn outcome(self) -> Outcome {
-        match self {
-            Path::Speculative => Outcome::Speculated,
-            Path::VmaLock => Outcome::VmaLocked,
-            Path::Locked => Outcome::Locked,
-        }
-    }
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -229,9 +193,9 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
         }
     }
 
-    /// As [`resolve`](Self::resolve), by this proof, without the space's lock; `done`: what is counted, and how
-    /// the fault ends, where that suffices. By value, so that what is
-    /// prepared lies in memory only here; not inlined, so that the other paths are not the slower for it.
+    /// As [`resolve`](Self::resolve), by this proof, without the space's lock; `done`: what is counted, and
+    /// how the fault ends, where that suffices. What is prepared comes by value, so that it lies in memory
+    /// only here; not inlined, so that the other paths are not the slower for it.
     #[inline(never)]
     fn resolve_by<P: Proof<M>>(
         self,

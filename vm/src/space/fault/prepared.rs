@@ -122,8 +122,8 @@ impl<'v, M: Machine> Prepared<'v, M> {
         Self { vm, placement: FramePlacement::Local, frame: None, table: None, slow: Slow::Nothing }
     }
 
-    /// Allocates and zeroes the frame first, which most write faults need. A frame that is not needed is freed
-    /// as zeroed, and the next fault gets it as it is.
+    /// Allocates and zeroes the frame first, which most write faults need. A frame that is not needed is
+    /// freed as zeroed, and the next fault gets it as it is.
     #[inline(always)]
     pub fn allocate_early(&mut self) {
         self.frame = self.vm.memory.alloc_zeroed(AT_ONCE);
@@ -237,7 +237,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
         if matches!(self.slow, Slow::Ready(_, Fill::ToZero(_))) {
             return Ok(());
         }
-        match self.vm.memory.alloc_as_it_is(AT_ONCE).ok_or(Fallback::NoMemory)? {
+        match FrameAsItIs::alloc(&self.vm.memory, AT_ONCE).ok_or(Fallback::NoMemory)? {
             FrameAsItIs::Zeroed(frame) => self.frame = Some(frame),
             FrameAsItIs::Dirty(frame) => self.found(Want::Zeros, Fill::ToZero(frame)),
         }

@@ -1,9 +1,47 @@
 //! The way that a space's faults go: its path, and whether several CPUs run the space. One word, which every
 //! fault reads once.
 
-use super::Path;
+#[cfg(all(test, not(loom)))]
+use super::Outcome;
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, Ordering::*};
+
+/// The path that faults of a space take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Path {
+    /// Speculate, and take the lock where that gives up.
+    #[default]
+    Speculative,
+    /// Always read-lock the space.
+    Locked,
+    /// Hold the mapping's record, as Linux does, and take the space's lock where that is refused: a
+    /// yardstick.
+    VmaLock,
+}
+
+impl Path {
+    /// All of them.
+    pub const ALL: [Path; 3] = [Path::Speculative, Path::VmaLock, Path::Locked];
+
+    /// The name in tables, in JSON and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Path::Speculative => "speculative",
+            Path::VmaLock => "vma-lock",
+            Path::Locked => "locked",
+        }
+    }
+
+    /// How a fault ends that does not fall back.
+    #[cfg(all(test, not(loom)))]
+    pub(in crate::space) const fn outcome(self) -> Outcome {
+        match self {
+            Path::Speculative => Outcome::Speculated,
+            Path::VmaLock => Outcome::VmaLocked,
+            Path::Locked => Outcome::Locked,
+        }
+    }
+}
 
 /// The word of a space. Relaxed: the path never changes, and the rest is a hint.
 pub(in crate::space) struct FaultWay<C: Cpu>(AtomicU32<C>);

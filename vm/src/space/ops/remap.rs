@@ -85,7 +85,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
 
 /// What is to be done with pages of one mapping, in whole pages.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct RemapPages {
     start: Vpn,
     old_len: u64,
     new_len: u64,
@@ -93,7 +93,7 @@ struct Wanted {
     to: VirtAddr,
 }
 
-impl Wanted {
+impl RemapPages {
     /// Whether the request names a place: the pages move.
     fn names_place(&self) -> bool {
         self.flags.intersects(RemapFlags::FIXED | RemapFlags::DONT_UNMAP)
@@ -185,12 +185,12 @@ impl<M: Machine> Remap<'_, '_, M> {
     }
 
     /// The words, as far as they can be checked without a mapping.
-    fn checked(&self, request: &RemapRequest) -> Result<Wanted, Error> {
+    fn checked(&self, request: &RemapRequest) -> Result<RemapPages, Error> {
         let RemapRequest { addr, old_len_bytes, new_len_bytes, flags, to } = *request;
         let user_end = self.mappings.layout.areas.user.end;
         // A length beyond the last page is none, as in Linux.
         let pages = |len_bytes| page_len(len_bytes).unwrap_or(0);
-        let wanted = Wanted {
+        let wanted = RemapPages {
             start: addr.vpn(),
             old_len: pages(old_len_bytes),
             new_len: pages(new_len_bytes),
@@ -222,14 +222,14 @@ impl<M: Machine> Remap<'_, '_, M> {
     }
 
     /// The pages that a shorter length cuts off.
-    fn end_of(&self, wanted: Wanted) -> Result<VpnRange, Error> {
+    fn end_of(&self, wanted: RemapPages) -> Result<VpnRange, Error> {
         let user_end = self.mappings.layout.areas.user.end;
         let range = VpnRange::new(wanted.start.add(wanted.new_len), wanted.start.add(wanted.old_len));
         if range.end <= user_end { Ok(range) } else { Err(Error::Invalid) }
     }
 
     /// Moves all mappings of the range, each as it lies in it.
-    fn each(&self, guard: &RangeGuard<'_, M>, wanted: Wanted) -> Result<VirtAddr, Error> {
+    fn each(&self, guard: &RangeGuard<'_, M>, wanted: RemapPages) -> Result<VirtAddr, Error> {
         let range = wanted.old();
         let mut rest = range;
         let mut moved_to = Err(Error::Fault);
@@ -240,7 +240,7 @@ impl<M: Machine> Remap<'_, '_, M> {
             }
             let to = wanted.to.vpn().add(part.start.0 - range.start.0).addr();
             let part_len = part.len();
-            let one = Wanted { start: part.start, old_len: part_len, new_len: part_len, to, ..wanted };
+            let one = RemapPages { start: part.start, old_len: part_len, new_len: part_len, to, ..wanted };
             let one = one.in_pages_of(&vma)?;
             one.check(&vma)?;
             let to = self.to(guard, one)?;
@@ -251,7 +251,7 @@ impl<M: Machine> Remap<'_, '_, M> {
     }
 
     /// Moves pages of one mapping to the place that is named.
-    fn to(&self, guard: &RangeGuard<'_, M>, wanted: Wanted) -> Result<VirtAddr, Error> {
+    fn to(&self, guard: &RangeGuard<'_, M>, wanted: RemapPages) -> Result<VirtAddr, Error> {
         let Self { mappings, entries } = *self;
         let new_at = |start: Vpn| VpnRange::new(start, start.add(wanted.new_len));
         let is_fixed = wanted.flags.contains(RemapFlags::FIXED);
@@ -286,7 +286,7 @@ impl<M: Machine> Remap<'_, '_, M> {
         &self,
         guard: &RangeGuard<'_, M>,
         vma: &VmaAttributes,
-        wanted: Wanted,
+        wanted: RemapPages,
     ) -> Result<VirtAddr, Error> {
         let Self { mappings, entries } = *self;
         let more = VpnRange::new(vma.range.end, Vpn(vma.range.end.0.saturating_add(wanted.delta())));
@@ -328,7 +328,7 @@ impl<M: Machine> Remap<'_, '_, M> {
         &self,
         guard: &RangeGuard<'_, M>,
         vma: &VmaAttributes,
-        wanted: Wanted,
+        wanted: RemapPages,
     ) -> Result<VpnRange, Error> {
         let mappings = self.mappings;
         let wish = if wanted.names_place() { wanted.to } else { VirtAddr(0) };
