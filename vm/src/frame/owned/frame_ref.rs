@@ -12,7 +12,7 @@
 //! All entries that map a frame hold one reference together, as long as the mapcount is not 0. The caller
 //! that raises the mapcount from 0 hands a reference of its own over; that which lowers it to 0 puts one,
 //! after the flush. A [`MappedFrame`] says that one entry is counted in the mapcount: the frame stays as long
-//! as it is. Only this file, the gather and [`Memory::map_of_object`], which needs a reference from 0 on only,
+//! as it is. Only this file, the gather and [`MappedFrame::of_object`], which needs a reference from 0 on only,
 //! know how.
 //!
 //! ```text

@@ -30,7 +30,7 @@ fn a_frame_of_an_object_is_mapped_with_the_reference_of_its_entries() {
     let pfn = owner.pfn();
     let meta = memory.meta(pfn).unwrap();
     let counts = || (meta.mapcount(), meta.state().refcount());
-    let map = || memory.map_of_object(pfn);
+    let map = || MappedFrame::of_object(&memory, pfn);
     assert!(!meta.add_mapping_of_object(), "no entry maps it");
     let first = map().unwrap().unwrap();
     assert_eq!(counts(), (1, 2), "the first mapping has a reference");
@@ -52,7 +52,7 @@ fn a_frame_of_an_object_is_mapped_with_the_reference_of_its_entries() {
 fn what_is_no_frame_of_an_object_is_not_mapped_as_one_and_keeps_its_counts() {
     let machine = TestMachine::new(64);
     let memory = memory(&machine);
-    let refused = |pfn| matches!(memory.map_of_object(pfn), Ok(None));
+    let refused = |pfn| matches!(MappedFrame::of_object(&memory, pfn), Ok(None));
     let user = memory.alloc_zeroed(Priority::Normal).unwrap().into_mapped();
     let meta = memory.meta(user.pfn()).unwrap();
     assert!(refused(user.pfn()));

@@ -57,7 +57,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
             _ => None,
         };
         let pfn = find()?;
-        let frame = memory.map_of_object(pfn).ok().flatten()?;
+        let frame = MappedFrame::of_object(memory, pfn).ok().flatten()?;
         // Else it was freed in between, and is another page's.
         (find() == Some(pfn)).then_some(frame)
     }

@@ -222,7 +222,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
     /// As of [`get_found`](Self::get_found).
     pub(super) fn count_found(&mut self) -> Result<(), Fallback> {
         if let Slow::Ready(want, Fill::Found(pfn)) = self.slow {
-            let mapped = self.vm.memory.map_of_object(pfn).map_err(|_| Fallback::NoMemory)?;
+            let mapped = MappedFrame::of_object(&self.vm.memory, pfn).map_err(|_| Fallback::NoMemory)?;
             self.slow = Slow::Ready(want, Fill::Mapped(mapped.ok_or(Fallback::VmaChanged)?));
         }
         Ok(())
