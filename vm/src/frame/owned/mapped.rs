@@ -105,6 +105,30 @@ impl<'m, M: Machine, S: FolioSize> Mapped<'m, M, S> {
     }
 }
 
+impl<'m, M: Machine> MappedFrame<'m, M> {
+    /// One mapping, for an entry, of a base frame that an object had a moment ago: by one read-modify-write
+    /// where entries map it, whose reference it shares; else by two. `None` where it is no object's base frame
+    /// any more. The caller asks afterwards whether the object has the frame still.
+    ///
+    /// # Errors
+    /// A count would overflow.
+    pub(crate) fn of_object(memory: &'m Memory<'m, M>, pfn: Pfn) -> Result<Option<Self>, NotMappedAgain> {
+        let Some(meta) = memory.meta(pfn) else { return Ok(None) };
+        if meta.add_mapping_of_object() {
+            return Ok(Some(Self::of_counted(memory, pfn, Base)));
+        }
+        let Some(frame) = memory.try_get(pfn) else {
+            let is_full = memory.has_most_references(pfn);
+            return if is_full { Err(NotMappedAgain::TooManyMappings) } else { Ok(None) };
+        };
+        let state = meta.state();
+        if state.kind() != Kind::Object || state.order() != Order::BASE {
+            return Ok(None);
+        }
+        frame.map().map(Some).map_err(|_| NotMappedAgain::TooManyMappings)
+    }
+}
+
 impl<'m, M: Machine> Folio<'m, M, Order, Zeroed> {
     /// The frames of the folio as exclusive user memory, for as many entries of a space that are going to map
     /// one each: those of the pages from the one of `key` on.
