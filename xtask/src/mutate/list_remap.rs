@@ -1,7 +1,7 @@
 //! Points of mremap.
 
 use super::Mutation;
-use super::Test::{Lab, Unit};
+use super::Test::{Lab, Model, Unit};
 
 const BASE: super::Test = Unit("space::tests::remap::base");
 const PAIRS: super::Test = Lab("seeded", "every_pair_of_operations_ends_as_some_order_of_them_would_on_x86");
@@ -17,7 +17,7 @@ pub const ALL: &[Mutation] = &[
     Mutation {
         point: "remap.born-live",
         wrong: "the new mapping is live while its entries are on their way",
-        test: PAIRS,
+        test: Model("loom_a_store_at_the_new_place_against_a_move"),
     },
     Mutation {
         point: "remap.source-left-live",

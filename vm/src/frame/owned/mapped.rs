@@ -179,30 +179,6 @@ impl<M: Machine> Memory<'_, M> {
     }
 }
 
-impl<'m, M: Machine> MappedFrame<'m, M> {
-    /// One mapping, for an entry, of a base frame that an object had a moment ago: by one read-modify-write
-    /// where entries map it, whose reference it shares; else by two. `None` where it is no object's base
-    /// frame any more. The caller asks afterwards whether the object has the frame still.
-    ///
-    /// # Errors
-    /// A count would overflow.
-    pub(crate) fn of_object(memory: &'m Memory<'m, M>, pfn: Pfn) -> Result<Option<Self>, NotMappedAgain> {
-        let Some(meta) = memory.meta(pfn) else { return Ok(None) };
-        if meta.add_mapping_of_object() {
-            return Ok(Some(Mapped::of_counted(memory, pfn, Base)));
-        }
-        let Some(frame) = memory.try_get(pfn) else {
-            let is_full = memory.has_most_references(pfn);
-            return if is_full { Err(NotMappedAgain::TooManyMappings) } else { Ok(None) };
-        };
-        let state = meta.state();
-        if state.kind() != Kind::Object || state.order() != Order::BASE {
-            return Ok(None);
-        }
-        frame.map().map(Some).map_err(|_| NotMappedAgain::TooManyMappings)
-    }
-}
-
 impl<M: Machine, S: FolioSize> Drop for Mapped<'_, M, S> {
     fn drop(&mut self) {
         self.memory.put_mapped(self.pfn, self.size.order());
