@@ -46,6 +46,11 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::tests::truncate::base"),
     },
     Mutation {
+        point: "views.object-and-space-coincide",
+        wrong: "views of an object and a space have the numbers of those of another object and another space",
+        test: Unit("space::tests::map::objects"),
+    },
+    Mutation {
         point: "truncate.length-only",
         wrong: "a shorter object keeps the pages beyond its end, and so do the spaces",
         test: Unit("space::tests::truncate::base"),
