@@ -336,10 +336,11 @@ impl<C: Cpu> Object<C> {
         &self,
         memory: &'m Memory<'m, M>,
         pages: &Range<u64>,
+        leaves_writing: bool,
         reading: &ReadGuard<'_, C>,
     ) -> (TakenPages<'m, M>, u64) {
         let _counts = self.counts.lock();
-        self.index.take_first(memory, pages, reading)
+        self.index.take_first(memory, pages, leaves_writing, reading)
     }
 
     /// Takes the frame of a page out, without the lock. No other thread fills the object meanwhile.
@@ -350,7 +351,7 @@ impl<C: Cpu> Object<C> {
         page: u64,
         reading: &ReadGuard<'_, C>,
     ) -> Option<crate::frame::FrameRef<'m, M>> {
-        match self.index.take_first(memory, &(page..page + 1), reading).0 {
+        match self.index.take_first(memory, &(page..page + 1), false, reading).0 {
             TakenPages::Taken(TakenSlot::Frame(frame)) => Some(frame),
             _ => None,
         }

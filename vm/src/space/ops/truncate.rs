@@ -138,15 +138,23 @@ impl<'v, M: Machine> Vm<'v, M> {
         self.object(object, &reading).map_or(0, |object| object.pages_exact())
     }
 
-    /// Takes the pages out of an object.
+    /// Takes the pages out of an object. Those that are being written are waited for: what the embedder
+    /// stores of them afterwards would be what they were. On a platform whose threads do not block, one that
+    /// a pager does not answer for is taken all the same.
     fn take_object_pages(&self, object: ObjectId, mut pages: Range<u64>) {
+        let mut waits = !mutant!("truncate.writing-not-waited-for");
         while !pages.is_empty() {
             let reading = self.rcu.read();
             let Some(found) = self.object(object, &reading) else { return };
-            let (taken, next) = found.take_first(&self.memory, &pages, &reading);
+            let key = found.pager_key();
+            let (taken, next) = found.take_first(&self.memory, &pages, waits, &reading);
             drop(reading);
             match taken {
                 TakenPages::Nothing => {}
+                TakenPages::Writing(page) => {
+                    let waited = key.map(|key| self.wait_for_writers((object, key), &(page..page + 1)));
+                    waits = matches!(waited, Some(Ok(())));
+                }
                 TakenPages::Taken(taken) => give_back(taken, &self.rcu),
                 TakenPages::Left(frame) => frame.zero(0..PAGE_SIZE),
             }

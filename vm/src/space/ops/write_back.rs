@@ -214,7 +214,7 @@ impl<'v, M: Machine> Vm<'v, M> {
     }
 
     /// Waits until no page of the range is being written that another caller has begun before.
-    fn wait_for_writers(
+    pub(super) fn wait_for_writers(
         &self,
         (object, key): (ObjectId, PagerKey),
         pages: &Range<u64>,
@@ -257,7 +257,7 @@ impl<'a, M: Machine> Writing<'a, '_, M> {
     fn run(&mut self, reach: ObjectReach, done: &mut WrittenBack) -> Result<(), ObjectError> {
         let mut asked = [const { None }; BATCH];
         for (place, dirty) in asked.iter_mut().zip(self.batch.pages()) {
-            *place = Some(self.ask(dirty));
+            *place = Some(self.ask(dirty, false));
         }
         let mut result = Ok(());
         for asked in asked.into_iter().flatten() {
@@ -277,13 +277,14 @@ impl<'a, M: Machine> Writing<'a, '_, M> {
         result
     }
 
-    /// Asks the pager to write a page.
-    fn ask(&self, dirty: &DirtyPage<'_, M>) -> (PageAnswer, PageWait<'a, M::Cpu>) {
+    /// Asks the pager to write a page. What it has begun, it is asked for, though the page lies beyond the
+    /// end by now: its bytes may be under way.
+    fn ask(&self, dirty: &DirtyPage<'_, M>, has_begun: bool) -> (PageAnswer, PageWait<'a, M::Cpu>) {
         let reading = self.vm.rcu.read();
         let end = self.vm.object(self.object, &reading).map_or(0, |object| object.len_bytes());
         drop(reading);
         let len = end.saturating_sub(dirty.page * PAGE).min(PAGE) as usize;
-        if len == 0 {
+        if len == 0 && (!has_begun || mutant!("write-back.begun-forgotten")) {
             // Truncated meanwhile: nothing is to be written.
             return (PageAnswer::Ready, self.vm.objects.look_at_page(self.key, dirty.page));
         }
@@ -308,7 +309,7 @@ impl<'a, M: Machine> Writing<'a, '_, M> {
             if retry.again::<M::Cpu>(own).is_err() {
                 return PageAnswer::NotReady;
             }
-            asked = self.ask(dirty);
+            asked = self.ask(dirty, true);
         }
     }
 
