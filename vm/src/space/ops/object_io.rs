@@ -65,7 +65,8 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     /// nothing was. Returns how many: fewer than given where a page lacks. Pages of an object that is written
     /// back are dirty then.
     ///
-    /// Called as [`read_at`](Self::read_at).
+    /// Called as [`read_at`](Self::read_at); where it makes the object longer, as
+    /// [`set_len_bytes`](Self::set_len_bytes), one caller at a time.
     ///
     /// # Errors
     /// Where the first page lacks: no byte was written. [`ObjectError::TooLong`] where no object reaches as

@@ -41,6 +41,10 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     /// embedder has its own file follow, before it shortens it here, or after it has become longer. (Linux:
     /// `ftruncate`.)
     ///
+    /// The embedder lets one caller at a time change the length of an object: this, and writes beyond the end
+    /// ([`write_at`](Self::write_at)). Else one that makes it longer may see, or lose, what another one is
+    /// taking out. (Linux: the lock of the inode.)
+    ///
     /// Spaces are found by `hold`, as by [`Vm::rmap_walk`]. Those that are not keep their entries, and with
     /// them the frames, until they unmap them.
     ///
