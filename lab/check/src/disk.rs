@@ -52,8 +52,8 @@ impl Disk {
         self.kept_away.lock().expect("no holder panics").push(pages);
     }
 
-    /// The right to change the file's length, or to hole it: one caller has it at a time. `false` where another
-    /// one has.
+    /// Takes the right to change the file's length, or to hole it, which one caller has at a time. `false`
+    /// where another one has it.
     pub(super) fn try_lock(&self) -> bool {
         !self.lock.swap(true, Acquire)
     }

@@ -65,6 +65,11 @@ pub const ALL: &[Mutation] = &[
         test: ERRORS,
     },
     Mutation {
+        point: "write-back.passed-pages-forgotten",
+        wrong: "a sync waits for another writer of a page, and does not write what was stored since that began",
+        test: ERRORS,
+    },
+    Mutation {
         point: "write-back.store-not-noted",
         wrong: "what a pin or a copy has stored does not make its page dirty again",
         test: PAGES,

@@ -10,10 +10,14 @@
 //! ```
 //!
 //! Each CPU stores to its page, does an operation, and reads its page back, by the mapping and from the file.
-//! What holds whatever the order: no store to the own pages is lost, nor is a private one seen elsewhere; what
-//! was stored before msync or a sync is on the disk when that returns; what lay in contested pages at first
-//! does not come back once they were cut off, though the disk was being written; an entry lets stores through
-//! only while its page is dirty; and in the end the disk has what the file has.
+//! What holds whatever the order:
+//!
+//! * no store to the own pages is lost, nor is a private one seen elsewhere;
+//! * what was stored before msync or a sync is on the disk when that returns;
+//! * what lay in contested pages at first does not come back once they were cut off, though the disk was being
+//!   written;
+//! * an entry lets stores through only while its page is dirty;
+//! * in the end the disk has what the file has.
 
 use super::{Cpu, Operation, Scene};
 use crate::calls::{Call, CallResult, Errno, MapFlags, PAGE, Prot, advice};
