@@ -11,7 +11,7 @@ use super::views::ViewList;
 use crate::frame::{FrameRef, HugetlbFolio, HugetlbReservation, HugetlbTake, Memory, PageFill, TakenSlot};
 use crate::frame::{ZeroedFolio, ZeroedFrame};
 use crate::machine::{Cpu, Machine};
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::{ReadGuard, SpinLock, UniqueId, lockdep};
 use crate::units::{Order, PAGE_SIZE, PageSize, Pfn};
 use core::fmt;
@@ -28,6 +28,8 @@ pub(crate) struct Object<C: Cpu> {
     pager: Option<PagerKey>,
     /// Whether its pages are written back, so that the first store to each is followed.
     is_tracked: bool,
+    /// What may not happen to it any more. Written with the lock held.
+    pub(super) seals: AtomicU32<C>,
     /// Counts writing back that has failed.
     errors: ErrorCount<C>,
     /// The size of its pages: not base pages where they are of the hugetlb pool.
@@ -92,8 +94,8 @@ impl<C: Cpu> Object<C> {
         let counts = SpinLock::new(ObjectCounts { mapped, ..ObjectCounts::default() });
         let (size, reserves, index) = (PageSize::Base, false, PageIndex::new(memory, rcu));
         let len_bytes = AtomicU64::new(pages.saturating_mul(PAGE_SIZE as u64));
-        let (pager, is_tracked, errors) = (None, false, ErrorCount::new());
-        Self { number, len_bytes, pager, is_tracked, errors, size, reserves, counts, index }
+        let (pager, is_tracked, errors, seals) = (None, false, ErrorCount::new(), AtomicU32::new(0));
+        Self { number, len_bytes, pager, is_tracked, seals, errors, size, reserves, counts, index }
     }
 
     /// As [`new`](Self::new), of this length: which of its pages there are, its pager says. And whether they

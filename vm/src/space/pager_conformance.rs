@@ -17,7 +17,8 @@
 //! back, and reads them again. It needs a few frames, and names what does not hold in the [`PagerReport`].
 //!
 //! What it cannot test: that a method does not sleep, and that nothing is under way once `page_ready` was
-//! called. A pager that never calls that hangs on a platform whose threads block; the harness limits the time.
+//! called. A pager that never calls that hangs on a platform whose threads block; the harness limits the
+//! time.
 
 use super::{ObjectHandle, SpaceId, Vm};
 use crate::frame::{PageFill, Priority};
@@ -137,7 +138,7 @@ type Print = (u64, u64);
 /// Called with no lock held and outside any read section; may sleep.
 pub fn run<'v, M: Machine>(vm: &'v Vm<'v, M>, file: PagerKey) -> PagerReport {
     let Some(pager) = vm.objects.pager() else { return PagerReport::default() };
-    let suite = Suite { vm, pager, file, report: Cell::default() };
+    let suite = PagerSuite { vm, pager, file, report: Cell::default() };
     let kind = suite.kind();
     suite.read_pages(kind.0);
     if kind.1 {
@@ -147,14 +148,14 @@ pub fn run<'v, M: Machine>(vm: &'v Vm<'v, M>, file: PagerKey) -> PagerReport {
     suite.report.get()
 }
 
-struct Suite<'v, M: Machine> {
+struct PagerSuite<'v, M: Machine> {
     vm: &'v Vm<'v, M>,
     pager: &'v dyn Pager<M>,
     file: PagerKey,
     report: Cell<PagerReport>,
 }
 
-impl<'v, M: Machine> Suite<'v, M> {
+impl<'v, M: Machine> PagerSuite<'v, M> {
     fn note(&self, rule: PagerRule, holds: bool) {
         let (mut report, bit) = (self.report.get(), 1 << rule as u8);
         report.tested |= bit;

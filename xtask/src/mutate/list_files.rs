@@ -66,7 +66,7 @@ pub const ALL: &[Mutation] = &[
     },
     Mutation {
         point: "write-back.passed-pages-forgotten",
-        wrong: "a sync waits for another writer of a page, and does not write what was stored since that began",
+        wrong: "a sync does not write what was stored to a page since another writer of it began",
         test: ERRORS,
     },
     Mutation {

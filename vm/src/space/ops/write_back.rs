@@ -206,8 +206,8 @@ impl<'v, M: Machine> Vm<'v, M> {
         Ok(done)
     }
 
-    /// Writes back the dirty pages of a range that no other caller is writing. Returns the range of those that
-    /// one is.
+    /// Writes back the dirty pages of a range that no other caller is writing. Returns the range of those
+    /// that one is.
     fn write_dirty_pages<S>(
         &self,
         (object, key): (ObjectId, PagerKey),

@@ -14,12 +14,12 @@
 //!
 //! * no store to the own pages is lost, nor is a private one seen elsewhere;
 //! * what was stored before msync or a sync is on the disk when that returns;
-//! * what lay in contested pages at first does not come back once they were cut off, though the disk was being
-//!   written;
+//! * what lay in contested pages at first does not come back once they were cut off, though the disk was
+//!   being written;
 //! * an entry lets stores through only while its page is dirty;
 //! * in the end the disk has what the file has.
 
-use super::{Cpu, Operation, Scene};
+use super::{Cpu, FileOperation, Operation, Scene};
 use crate::calls::{Call, CallResult, Errno, MapFlags, PAGE, Prot, advice};
 use crate::disk::{Disk, FILE};
 use crate::drive::unordered;
@@ -31,74 +31,6 @@ use interleaf::vma::{HugePolicy, MthpPolicies, SharedHugePolicy};
 use interleaf_lab::machine::baton::{Baton, Report};
 use interleaf_lab::machine::soft::SoftMachine;
 use std::ops::{Deref, Range};
-
-/// What one CPU does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileOperation {
-    /// A load of a contested page, with those around it.
-    Load,
-    /// A store to a contested page.
-    Store,
-    /// A load, then a store, to a contested page, with a right that comes later.
-    Upgrade,
-    /// A private store to the own page, and to a contested one.
-    StorePrivate,
-    /// The contested pages go, and come back as zeros.
-    CutOff,
-    /// The file becomes longer, and shorter in the middle of its last page.
-    Extend,
-    /// A hole of contested pages.
-    PunchHole,
-    /// MADV_REMOVE of contested pages.
-    Remove,
-    /// msync of all.
-    Msync,
-    /// A sync of the file.
-    Sync,
-    /// The file is read, and copied to the program's memory.
-    ReadAt,
-    /// The own page and a contested one are written.
-    WriteAt,
-    /// munmap of the second mapping.
-    Unmap,
-    /// mprotect of the second mapping, to reading and back.
-    Protect,
-    /// MADV_DONTNEED of all mappings.
-    Discard,
-    /// mmap of the file over the second mapping, at another page.
-    MapOver,
-    /// MADV_POPULATE_WRITE.
-    Populate,
-    /// A pin of the own page for a device that stores there.
-    Pin,
-    /// A fork, whose child stores to the own page.
-    Fork,
-}
-
-impl FileOperation {
-    /// All of them.
-    pub const ALL: [Self; 19] = [
-        Self::Load,
-        Self::Store,
-        Self::Upgrade,
-        Self::StorePrivate,
-        Self::CutOff,
-        Self::Extend,
-        Self::PunchHole,
-        Self::Remove,
-        Self::Msync,
-        Self::Sync,
-        Self::ReadAt,
-        Self::WriteAt,
-        Self::Unmap,
-        Self::Protect,
-        Self::Discard,
-        Self::MapOver,
-        Self::Populate,
-        Self::Pin,
-        Self::Fork,
-    ];
-}
 
 /// All unordered pairs.
 pub fn all_files() -> impl Iterator<Item = (FileOperation, FileOperation)> {

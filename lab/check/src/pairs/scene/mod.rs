@@ -9,14 +9,16 @@
 //! | `huge` | huge pages, and mTHP folios |
 //! | `shared_huge` | huge pages of shared memory |
 //! | `pool` | the hugetlb pool |
-//! | `file` | a file that is written back |
+//! | `file`, `file_operation` | a file that is written back |
 
 mod file;
+mod file_operation;
 mod huge;
 mod pool;
 mod shared_huge;
 
-pub use file::{FileOperation, all_files, run_file_pair};
+pub use file::{all_files, run_file_pair};
+pub use file_operation::FileOperation;
 pub use huge::{
     HugeOperation, all_collapses, all_forks, all_huge, run_huge_cuts, run_huge_pair, run_size_cuts,
     run_size_pair,
