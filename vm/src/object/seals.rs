@@ -46,7 +46,7 @@ impl<C: Cpu> Object<C> {
         let _counts = self.counts.lock();
         let before = Seals::from_bits_retain(self.seals.load(Relaxed));
         // Release: pairs with `seals`.
-        self.seals.store((before - taken | added).bits(), Release);
+        self.seals.store(((before - taken) | added).bits(), Release);
         before
     }
 }
