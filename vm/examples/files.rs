@@ -41,7 +41,8 @@ impl Pager<FlatMachine> for Disk {
     /// A page is read when a program touches it first.
     fn try_page(&self, _: PagerKey, page: u64, into: &mut PageFill<'_, FlatMachine>) -> PageAnswer {
         let bytes = self.bytes.0.borrow();
-        let Some(rest) = bytes.get(page as usize * PAGE_SIZE..) else { return PageAnswer::Beyond };
+        let rest = bytes.get(page as usize * PAGE_SIZE..).filter(|rest| !rest.is_empty());
+        let Some(rest) = rest else { return PageAnswer::Beyond };
         into.write(0, &rest[..rest.len().min(PAGE_SIZE)]);
         PageAnswer::Ready
     }
@@ -117,6 +118,7 @@ fn play(machine: &FlatMachine, disk: &Disk, vm: &Vm<'_, FlatMachine>) {
     // write, at the end: the file becomes longer, for the programs that map it, too.
     let end = VirtAddr(at[1].0 + 3 * PAGE);
     assert_eq!(load(machine, &programs[1], end), Err(FaultError::Beyond), "SIGBUS");
+    disk.bytes.0.borrow_mut().resize(3 * PAGE_SIZE + 4, 0);
     assert_eq!(file.write_at(3 * PAGE, b"more"), Ok(4));
     assert_eq!(load(machine, &programs[1], end), Ok(b'm'));
 
