@@ -96,6 +96,7 @@ impl From<ObjectError> for Errno {
         match error {
             ObjectError::NoMemory => Self::ENOMEM,
             ObjectError::TooLong => Self::EFBIG,
+            ObjectError::Sealed => Self::EPERM,
             ObjectError::Stalled => Self::EAGAIN,
             // I/O errors, and those of later versions.
             _ => Self::EIO,

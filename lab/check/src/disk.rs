@@ -7,6 +7,7 @@ use interleaf::object::{PageAnswer, PageContents, Pager, PagerKey};
 use interleaf_lab::machine::soft::{Flavour, SoftMachine};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Mutex, MutexGuard};
 
 /// The key of the file.
@@ -16,6 +17,10 @@ pub const FILE: PagerKey = PagerKey(1);
 #[derive(Debug, Default)]
 pub struct Disk {
     pages: Mutex<BTreeMap<u64, Vec<u8>>>,
+    /// Pages that are neither read nor written for a while.
+    kept_away: Mutex<Vec<Range<u64>>>,
+    /// Held by a caller that changes the file's length, or holes it.
+    lock: AtomicBool,
     /// The length that the file begins with, in bytes.
     len_bytes: u64,
 }
@@ -24,7 +29,7 @@ impl Disk {
     /// A disk with a file of zeros.
     #[must_use]
     pub fn new(len_bytes: u64) -> Self {
-        Self { pages: Mutex::default(), len_bytes }
+        Self { len_bytes, ..Self::default() }
     }
 
     fn pages(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u8>>> {
@@ -40,6 +45,34 @@ impl Disk {
     #[must_use]
     pub fn page(&self, page: u64) -> Vec<u8> {
         self.pages().get(&page).cloned().unwrap_or_else(|| vec![0; PAGE as usize])
+    }
+
+    /// From now on these pages are not ready to be read, and are not written: they are about to go.
+    pub(super) fn keep_away(&self, pages: Range<u64>) {
+        self.kept_away.lock().expect("no holder panics").push(pages);
+    }
+
+    /// Takes the right to change the file's length, or to hole it, which one caller has at a time. `false`
+    /// where another one has it.
+    pub(super) fn try_lock(&self) -> bool {
+        !self.lock.swap(true, Acquire)
+    }
+
+    /// Gives it back.
+    pub(super) fn unlock(&self) {
+        self.lock.store(false, Release);
+    }
+
+    /// Ends that of one caller.
+    pub(super) fn let_in(&self, pages: &Range<u64>) {
+        let mut all = self.kept_away.lock().expect("no holder panics");
+        if let Some(at) = all.iter().position(|kept| kept == pages) {
+            all.remove(at);
+        }
+    }
+
+    fn is_kept_away(&self, page: u64) -> bool {
+        self.kept_away.lock().expect("no holder panics").iter().any(|kept| kept.contains(&page))
     }
 
     /// Bytes from there on are zeros.
@@ -59,6 +92,9 @@ impl Disk {
 
 impl<C: Flavour, F: Format> Pager<SoftMachine<C, F>> for Disk {
     fn try_page(&self, _: PagerKey, page: u64, into: &mut PageFill<'_, SoftMachine<C, F>>) -> PageAnswer {
+        if self.is_kept_away(page) {
+            return PageAnswer::NotReady;
+        }
         into.write(0, &self.page(page));
         PageAnswer::Ready
     }
@@ -79,7 +115,9 @@ impl<C: Flavour, F: Format> Pager<SoftMachine<C, F>> for Disk {
     ) -> PageAnswer {
         let mut bytes = vec![0; PAGE as usize];
         from.read(0, &mut bytes[..from.len()]);
-        self.pages().insert(page, bytes);
+        if !self.is_kept_away(page) {
+            self.pages().insert(page, bytes);
+        }
         PageAnswer::Ready
     }
 }

@@ -23,6 +23,7 @@ pub mod pending_file;
 pub mod perf;
 pub mod process;
 pub mod ptrace;
+pub mod seals;
 pub mod terminal;
 pub mod touch;
 pub mod zero_memory;

@@ -135,6 +135,22 @@ fn find_below<M: Machine>(
     (start..end).find_map(|nth| find(node.slot(nth as usize), first + nth * below, pages))
 }
 
+/// The first page that is being written, of what a slot holds whose pages begin at `first`. The object's lock
+/// is held, so that no writing begins; a node of such a page has a mark.
+pub(super) fn first_writing<M: Machine>(slot: PageSlot<'_, '_, M>, first: u64) -> Option<u64> {
+    let marks = slot.marks();
+    match slot.content() {
+        _ if marks.is_empty() => None,
+        SlotContent::Frame(_) => marks.contains(PageMarks::WRITING).then_some(first),
+        SlotContent::Node(node) => {
+            let (below, _) = way_below(&node, first);
+            let nth_page = |nth: usize| first + nth as u64 * below;
+            (0..Level::ENTRIES).find_map(|nth| first_writing(node.slot(nth), nth_page(nth)))
+        }
+        SlotContent::Empty | SlotContent::Folio(..) | SlotContent::SplitFolio(..) => None,
+    }
+}
+
 fn is_any_marked<M: Machine>(node: &PageNode<'_, '_, M>) -> bool {
     (0..Level::ENTRIES).any(|nth| !node.slot(nth).marks().is_empty())
 }

@@ -1,5 +1,6 @@
 //! The length of an object: where its pages end.
 
+use super::seals::Seals;
 use super::shared::Object;
 use crate::machine::Cpu;
 use crate::sync::atomic::Ordering::*;
@@ -29,12 +30,16 @@ impl<C: Cpu> Object<C> {
         page.checked_add(order.frames()).is_some_and(|end| end <= self.pages())
     }
 
-    /// Makes it as long as `len_bytes` at least. Returns its length before.
-    pub(crate) fn extend_len(&self, len_bytes: u64) -> u64 {
+    /// Makes it as long as `len_bytes` at least. Returns its length before; `None` where it is sealed against
+    /// that.
+    pub(crate) fn extend_len(&self, len_bytes: u64) -> Option<u64> {
         let _counts = self.counts.lock();
         let before = self.len_bytes.load(Relaxed);
+        if len_bytes > before && self.is_sealed(Seals::GROW) {
+            return None;
+        }
         self.len_bytes.store(before.max(len_bytes), Release);
-        before
+        Some(before)
     }
 
     /// Gives it its former length, if it has the one that the caller gave it.
@@ -45,13 +50,19 @@ impl<C: Cpu> Object<C> {
         }
     }
 
-    /// Changes its length. Returns that before. Pages beyond a new end are to be taken out and unmapped next.
-    pub(crate) fn set_len(&self, len_bytes: u64) -> u64 {
+    /// Changes its length. Returns that before; `None` where it is sealed against that. Pages beyond a new
+    /// end are to be taken out and unmapped next.
+    pub(crate) fn set_len(&self, len_bytes: u64) -> Option<u64> {
         let _counts = self.counts.lock();
         let before = self.len_bytes.load(Relaxed);
+        let is_shorter = len_bytes < before && self.is_sealed(Seals::SHRINK);
+        let is_longer = len_bytes > before && self.is_sealed(Seals::GROW);
+        if (is_shorter || is_longer) && !mutant!("seals.length-not-sealed") {
+            return None;
+        }
         // Release: pairs with `len_bytes`.
         self.len_bytes.store(len_bytes, Release);
-        before
+        Some(before)
     }
 
     /// As [`set_len`](Self::set_len), without the lock: nothing else is done to the object.

@@ -11,6 +11,7 @@
 //! | `errors` | errors of writing back, and which of them were reported: [`ErrorCursor`] |
 //! | `views` | which spaces map an object, and where |
 //! | `page_index` | page of an object to its frame |
+//! | `seals` | [`Seals`]: what may not happen to an object any more |
 //! | `pager` | [`Pager`]: the embedder's objects, and waits for their pages |
 //!
 //! There is shared anonymous memory: an `Object` that is created with its mapping, or by a handle
@@ -44,6 +45,7 @@ mod mapped;
 mod objects;
 mod page_index;
 mod pager;
+mod seals;
 mod shared;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -62,6 +64,7 @@ pub(crate) use objects::Objects;
 pub(crate) use page_index::{FoundPage, MAX_PAGES, TakenPages, give_back};
 pub(crate) use pager::PageWait;
 pub use pager::{PageAnswer, PageContents, Pager, PagerKey};
+pub use seals::Seals;
 pub use shared::SharedHugetlbCounts;
 pub(crate) use shared::{FillError, Object};
 pub(crate) use views::ViewPlace;

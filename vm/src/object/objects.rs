@@ -31,6 +31,11 @@ impl<'m, M: Machine> Objects<'m, M> {
         Some(Self { registry: Registry::new(memory, rcu)?, views: Views::new(memory, rcu)?, pager, waits })
     }
 
+    /// The pager.
+    pub(crate) fn pager(&self) -> Option<&'m dyn Pager<M>> {
+        self.pager
+    }
+
     /// Whether there is a pager.
     pub(crate) fn has_pager(&self) -> bool {
         self.pager.is_some()

@@ -13,6 +13,7 @@
 //! takes the root's place, with the old root in its first slot; what is taken out of it goes in pieces as
 //! large as they are, and nodes with all that is below them.
 
+use super::dirty::first_writing;
 use crate::frame::{
     FrameRef, Memory, PageNode, PageSlot, Priority, RootSlot, SlotContent, TakenSlot, height_of_order,
 };
@@ -255,10 +256,12 @@ impl<C: Cpu> PageIndex<C> {
     ///
     /// A folio of which the pages are a part is split, and a node takes its place, so that the next step
     /// takes frames; where there is no memory for that node, the folio stays, and a frame of it is returned.
+    /// What has a page that is being written stays, if `leaves_writing`.
     pub fn take_first<'m, M: Machine<Cpu = C>>(
         &self,
         memory: &'m Memory<'m, M>,
         pages: &Range<u64>,
+        leaves_writing: bool,
         reading: &ReadGuard<'_, C>,
     ) -> (TakenPages<'m, M>, u64) {
         let mut slot = self.root.slot(memory, reading);
@@ -280,7 +283,11 @@ impl<C: Cpu> PageIndex<C> {
                 return (TakenPages::Nothing, pages.end);
             }
             if pages.start <= first && end <= pages.end {
-                return (TakenPages::Taken(slot.take()), end);
+                let writing = if leaves_writing { first_writing(slot, first) } else { None };
+                return match writing {
+                    Some(page) => (TakenPages::Writing(page), pages.start),
+                    None => (TakenPages::Taken(slot.take()), end),
+                };
             }
             let part = pages.start.max(first)..pages.end.min(end);
             if let Some(pfn) = folio {
@@ -323,6 +330,8 @@ pub enum TakenPages<'m, M: Machine> {
     Taken(TakenSlot<'m, M>),
     /// Nothing: one frame, which stays in the object.
     Left(FrameRef<'m, M>),
+    /// Nothing: this page is being written.
+    Writing(u64),
 }
 
 /// The first slot of a node, whose pages begin at `first` and of which each slot has `below`, that holds

@@ -69,8 +69,11 @@ pub trait Pager<M: Machine>: Sync {
 
     /// Writes a page back. Its bytes may change meanwhile: then it is dirty again. `Ready`: it is written.
     /// `NotReady`: that has begun, of a copy of the bytes that the embedder has made; it is asked again once
-    /// [`Vm::page_ready`](crate::space::Vm::page_ready) was called, and says then how it has ended. `Error`,
-    /// `Beyond`: it was not written, and stays dirty.
+    /// [`Vm::page_ready`](crate::space::Vm::page_ready) was called, and says then how it has ended; the page
+    /// may lie beyond the end of the object by now. `Error`, `Beyond`: it was not written, and stays dirty.
+    ///
+    /// Truncation of the object, and a hole in it, wait for pages that are being written: once they return,
+    /// no call of this method for what they took is under way, nor begins.
     fn write_back(&self, object: PagerKey, page: u64, from: &PageContents<'_, '_, M>) -> PageAnswer {
         let _ = (object, page, from);
         PageAnswer::Error

@@ -11,7 +11,7 @@ use super::views::ViewList;
 use crate::frame::{FrameRef, HugetlbFolio, HugetlbReservation, HugetlbTake, Memory, PageFill, TakenSlot};
 use crate::frame::{ZeroedFolio, ZeroedFrame};
 use crate::machine::{Cpu, Machine};
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::{ReadGuard, SpinLock, UniqueId, lockdep};
 use crate::units::{Order, PAGE_SIZE, PageSize, Pfn};
 use core::fmt;
@@ -28,6 +28,8 @@ pub(crate) struct Object<C: Cpu> {
     pager: Option<PagerKey>,
     /// Whether its pages are written back, so that the first store to each is followed.
     is_tracked: bool,
+    /// What may not happen to it any more. Written with the lock held.
+    pub(super) seals: AtomicU32<C>,
     /// Counts writing back that has failed.
     errors: ErrorCount<C>,
     /// The size of its pages: not base pages where they are of the hugetlb pool.
@@ -92,8 +94,8 @@ impl<C: Cpu> Object<C> {
         let counts = SpinLock::new(ObjectCounts { mapped, ..ObjectCounts::default() });
         let (size, reserves, index) = (PageSize::Base, false, PageIndex::new(memory, rcu));
         let len_bytes = AtomicU64::new(pages.saturating_mul(PAGE_SIZE as u64));
-        let (pager, is_tracked, errors) = (None, false, ErrorCount::new());
-        Self { number, len_bytes, pager, is_tracked, errors, size, reserves, counts, index }
+        let (pager, is_tracked, errors, seals) = (None, false, ErrorCount::new(), AtomicU32::new(0));
+        Self { number, len_bytes, pager, is_tracked, seals, errors, size, reserves, counts, index }
     }
 
     /// As [`new`](Self::new), of this length: which of its pages there are, its pager says. And whether they
@@ -336,10 +338,11 @@ impl<C: Cpu> Object<C> {
         &self,
         memory: &'m Memory<'m, M>,
         pages: &Range<u64>,
+        leaves_writing: bool,
         reading: &ReadGuard<'_, C>,
     ) -> (TakenPages<'m, M>, u64) {
         let _counts = self.counts.lock();
-        self.index.take_first(memory, pages, reading)
+        self.index.take_first(memory, pages, leaves_writing, reading)
     }
 
     /// Takes the frame of a page out, without the lock. No other thread fills the object meanwhile.
@@ -350,7 +353,7 @@ impl<C: Cpu> Object<C> {
         page: u64,
         reading: &ReadGuard<'_, C>,
     ) -> Option<crate::frame::FrameRef<'m, M>> {
-        match self.index.take_first(memory, &(page..page + 1), reading).0 {
+        match self.index.take_first(memory, &(page..page + 1), false, reading).0 {
             TakenPages::Taken(TakenSlot::Frame(frame)) => Some(frame),
             _ => None,
         }

@@ -253,15 +253,23 @@ impl<'m, M: Machine> Views<'m, M> {
 
 /// The numbers that a view may have.
 fn numbers_of(object: NonZeroU64, place: ViewPlace) -> impl Iterator<Item = NonZeroU64> {
-    let mut hash = 0_u64;
-    for word in [object.get(), place.space.0, place.origin] {
-        // The finaliser of SplitMix64: each bit of the words moves half of the bits of the hash.
-        hash = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        hash ^= hash >> 31;
+    let mut hash = object.get();
+    // Before the space's number comes in: both count from 1, so what both are together many views have.
+    if !mutant!("views.object-and-space-coincide") {
+        hash = mixed(hash);
+    }
+    for word in [place.space.0, place.origin] {
+        hash = mixed(hash ^ word);
     }
     (0..TRIES).filter_map(move |nth| NonZeroU64::new(hash.wrapping_add(nth)))
+}
+
+/// The finaliser of SplitMix64: each bit of a word moves half of the bits of the hash.
+fn mixed(word: u64) -> u64 {
+    let hash = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ hash >> 31
 }
 
 impl<M: Machine> fmt::Debug for Views<'_, M> {

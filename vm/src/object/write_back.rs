@@ -32,6 +32,8 @@ pub(crate) struct DirtyBatch<'m, M: Machine> {
     pages: [Option<DirtyPage<'m, M>>; BATCH],
     /// Where the search for the next batch goes on.
     pub next: u64,
+    /// Dirty pages that another caller is writing: from the first to the last that was passed over.
+    pub passed: Option<Range<u64>>,
 }
 
 impl<'m, M: Machine> DirtyBatch<'m, M> {
@@ -87,12 +89,12 @@ impl<C: Cpu> Object<C> {
         pages: &Range<u64>,
         reading: &ReadGuard<'_, C>,
     ) -> DirtyBatch<'m, M> {
-        let mut batch = DirtyBatch { pages: [const { None }; BATCH], next: pages.end };
+        let mut batch = DirtyBatch { pages: [const { None }; BATCH], next: pages.end, passed: None };
         let mut rest = pages.clone();
         // No frame leaves the index meanwhile.
         let _counts = self.counts.lock();
         for place in &mut batch.pages {
-            *place = self.begin_next(memory, &mut rest, reading);
+            *place = self.begin_next(memory, (&mut rest, &mut batch.passed), reading);
             if place.is_none() {
                 return batch;
             }
@@ -104,14 +106,19 @@ impl<C: Cpu> Object<C> {
     fn begin_next<'m, M: Machine<Cpu = C>>(
         &self,
         memory: &'m Memory<'m, M>,
-        rest: &mut Range<u64>,
+        (rest, passed): (&mut Range<u64>, &mut Option<Range<u64>>),
         reading: &ReadGuard<'_, C>,
     ) -> Option<DirtyPage<'m, M>> {
         const DIRTY: PageMarks = PageMarks::DIRTY;
         loop {
             let found = self.index().first_marked(memory, rest, reading)?;
             rest.start = found.page + 1;
-            if !found.marks.contains(DIRTY) || found.marks.contains(PageMarks::WRITING) {
+            if !found.marks.contains(DIRTY) {
+                continue;
+            }
+            if found.marks.contains(PageMarks::WRITING) {
+                let start = passed.take().map_or(found.page, |passed| passed.start);
+                *passed = Some(start..found.page + 1);
                 continue;
             }
             let new =

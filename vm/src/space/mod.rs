@@ -2,6 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `pager_conformance` | a suite that tests a pager |
 //! | `ops` | the calls, one file each, with Linux's behaviour and errors |
 //! | `edit` | how a writer replaces mappings and clears entries |
 //! | `fault` | page faults, from the trap to the store of the entry |
@@ -39,6 +40,7 @@ mod layout;
 mod object_handle;
 mod ops;
 mod options;
+pub mod pager_conformance;
 mod pin;
 mod retry;
 mod rmap;

@@ -55,6 +55,21 @@ pub const ALL: &[Mutation] = &[
         test: PAGES,
     },
     Mutation {
+        point: "truncate.writing-not-waited-for",
+        wrong: "truncation and holes leave a page to the pager that it is writing",
+        test: ERRORS,
+    },
+    Mutation {
+        point: "write-back.begun-forgotten",
+        wrong: "a writing that the pager has begun counts as ended once its page lies beyond the end",
+        test: ERRORS,
+    },
+    Mutation {
+        point: "write-back.passed-pages-forgotten",
+        wrong: "a sync does not write what was stored to a page since another writer of it began",
+        test: ERRORS,
+    },
+    Mutation {
         point: "write-back.store-not-noted",
         wrong: "what a pin or a copy has stored does not make its page dirty again",
         test: PAGES,

@@ -46,6 +46,21 @@ pub const ALL: &[Mutation] = &[
         test: Unit("space::tests::truncate::base"),
     },
     Mutation {
+        point: "views.object-and-space-coincide",
+        wrong: "views of an object and a space have the numbers of those of another object and another space",
+        test: Unit("space::tests::map::objects"),
+    },
+    Mutation {
+        point: "seals.writable-mapping-ignored",
+        wrong: "an object is sealed against writing while a mapping may store to it",
+        test: Unit("space::tests::truncate::seals"),
+    },
+    Mutation {
+        point: "seals.length-not-sealed",
+        wrong: "a seal against another length is not asked",
+        test: Unit("space::tests::truncate::seals"),
+    },
+    Mutation {
         point: "truncate.length-only",
         wrong: "a shorter object keeps the pages beyond its end, and so do the spaces",
         test: Unit("space::tests::truncate::base"),

@@ -4,9 +4,10 @@ use crate::odd::NUMBERS;
 use crate::world::{Lab, must_work, on_cpu};
 use crate::{call, called};
 use interleaf::frame::PageFill;
-use interleaf::object::{PageAnswer, PageContents, Pager, PagerKey};
+use interleaf::object::{PageAnswer, PageContents, Pager, PagerKey, Seals};
+use interleaf::space::pager_conformance::{self, PagerReport, PagerRule};
 use interleaf::space::{
-    AddressSpace, Fault, MapRequest, ObjectHandle, Sharing, Spaces, SyncMode, Vm, VmOptions,
+    AddressSpace, Advice, Fault, MapRequest, ObjectHandle, Sharing, Spaces, SyncMode, Vm, VmOptions,
 };
 use interleaf::units::{Access, VirtAddr};
 use interleaf_lab::machine::soft::boot_map;
@@ -105,12 +106,27 @@ fn files(machine: &Lab, new_space: impl for<'f> Fn(&'f Vm<'f, Lab>) -> Space<'f>
                 }
                 let _ = called!(AddressSpace::remove => space.remove(addr, length, find));
             }
+            let seals = Seals::from_bits_retain(number as u32);
+            let _ = called!(AddressSpace::advise => space.advise(base, number, Advice::WillNeed));
+            if nth % 3 == 0 {
+                let _ = called!(ObjectHandle::add_seals => file.add_seals(seals, find));
+                let _ = called!(ObjectHandle::seals => file.seals());
+            }
             let _ = called!(ObjectHandle::sync => file.sync(&mut cursor, find));
             let _ = called!(ObjectHandle::set_len_bytes => file.set_len_bytes(number, find));
             let _ = called!(Spaces::set_object_len_bytes => spaces.set_object_len_bytes(&file, number));
             call!(AddressSpace::drop_beyond_ends, &space);
             space.unmap(base, 6 * 4096).expect("it is mapped");
         }
+    }
+    for key in 0..NUMBERS.len() as u64 {
+        let _ = called!(pager_conformance::run => pager_conformance::run(&vm, PagerKey(key)));
+    }
+    let report = PagerReport::default();
+    assert_eq!(call!(PagerReport::holds, &report), Some(true));
+    for rule in PagerRule::ALL {
+        assert!(call!(PagerReport::verdict, &report, rule).is_some());
+        assert!(call!(PagerRule::sentence, rule).is_some());
     }
     drop((space, other));
     must_work(machine, &vm);

@@ -59,6 +59,12 @@ impl Model {
             advice::COLLAPSE => return self.collapse(mapping, &(start..end)),
             advice::FREE | advice::WIPEONFORK if !is_anonymous => return Err(Errno::EINVAL),
             advice::FREE => self.free_parts(&(start..end)),
+            advice::WILLNEED if self.setting.reads_fill => {
+                if let Some(object) = mapping.object {
+                    let first = mapping.page_offset(start);
+                    self.objects.fill_file(object, first..first + (end - start) / PAGE);
+                }
+            }
             advice::WILLNEED | advice::COLD => {}
             _ => {
                 let flags = advised(mapping.flags, number);

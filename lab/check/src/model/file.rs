@@ -52,6 +52,15 @@ impl Objects {
         self.contents.get_mut(&object)?.get_mut(&page)
     }
 
+    /// Fills pages of an object before its end, if it is the file.
+    pub(super) fn fill_file(&mut self, object: u32, pages: Range<u64>) {
+        let Some(file) = self.file.filter(|file| file.object == object) else { return };
+        let contents = self.contents.entry(object).or_default();
+        for page in pages.start..pages.end.min(file.len.div_ceil(PAGE)) {
+            contents.entry(page).or_default();
+        }
+    }
+
     /// Stores zeros in bytes of one page of the file, where it has that.
     fn zero_file(&mut self, bytes: Range<u64>) {
         if let Some(contents) = self.file_page(bytes.start / PAGE).filter(|_| !bytes.is_empty()) {

@@ -13,5 +13,6 @@ mod processes;
 mod random;
 mod remap;
 mod remote;
+mod seals;
 mod words;
 mod world;

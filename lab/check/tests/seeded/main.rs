@@ -2,6 +2,7 @@
 
 mod downgrade;
 mod fair;
+mod files;
 mod helped;
 mod helped_teardown;
 mod init;

@@ -20,7 +20,8 @@ pub enum Advice {
     DontNeedLocked,
     /// The contents may go when memory is short, unless they are written again (MADV_FREE).
     Free,
-    /// The pages will be read soon (MADV_WILLNEED): nothing to do for anonymous memory.
+    /// The pages will be read soon (MADV_WILLNEED): a pager is asked for those of its objects that lack, the
+    /// first 2 MiB of each mapping, and not waited for. Nothing to do for other memory.
     WillNeed,
     /// The pages will not be used soon (MADV_COLD): nothing to do while nothing is reclaimed.
     Cold,
@@ -53,9 +54,10 @@ impl<M: Machine> AddressSpace<'_, M> {
         match advice {
             Advice::PopulateRead => Populate { space: self }.or_fail(range, Access::Read),
             Advice::PopulateWrite => Populate { space: self }.or_fail(range, Access::Write),
-            Advice::DontNeed | Advice::DontNeedLocked | Advice::Free | Advice::WillNeed | Advice::Cold => {
+            Advice::DontNeed | Advice::DontNeedLocked | Advice::Free | Advice::Cold => {
                 advise.contents(range, advice)
             }
+            Advice::WillNeed => self.will_need(range),
             Advice::Collapse => self.collapse(addr, len_bytes),
             Advice::Flag(flag) => advise.flags(range, flag),
         }
@@ -84,7 +86,6 @@ impl<'v, M: Machine> Advise<'_, 'v, M> {
             (Advice::DontNeed | Advice::DontNeedLocked, Some(pool)) => {
                 entries.drop_hugetlb_pages(token, part, pool)
             }
-            (Advice::WillNeed, _) => Ok(()),
             _ if is_fixed(vma) => Err(Error::Invalid),
             (Advice::DontNeed | Advice::DontNeedLocked, _) => {
                 Split::new(entries).ends_shared(token, part)?;

@@ -27,6 +27,8 @@
 //! | `truncate` | ftruncate, holes: pages that an object loses | one range of one space at a time, to read |
 //! | `msync` | msync | its range, to read, mapping by mapping |
 //! | `write_back` | fsync: dirty pages of objects | as `truncate` |
+//! | `seals` | F_ADD_SEALS of an object | as `truncate` |
+//! | `will_need` | MADV_WILLNEED: pages of a pager's | its range, to read, mapping by mapping |
 //! | `object_io` | read and write of an object | |
 //! | `exit` | the end of a space | all of the space, to write |
 //! | `parallel` | how `populate`, `unmap` and `exit` divide large ranges among helpers | |
@@ -54,10 +56,12 @@ mod protect;
 mod remap;
 mod remap_move;
 mod scan;
+mod seals;
 mod shown;
 mod truncate;
 mod unmap;
 mod unmap_sharers;
+mod will_need;
 mod write_back;
 
 pub use collapse::Collapsed;

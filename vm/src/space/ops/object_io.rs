@@ -4,7 +4,7 @@
 use super::write_back::MadeDirty;
 use crate::frame::{FrameRef, PageFill, Priority, ZeroedFrame};
 use crate::machine::Machine;
-use crate::object::{FillError, PageAnswer, PagerKey};
+use crate::object::{FillError, PageAnswer, PagerKey, Seals};
 use crate::space::{Error, ObjectHandle, Vm};
 use crate::sync::{Progress, Retry};
 use crate::units::PAGE_SIZE;
@@ -21,6 +21,8 @@ pub enum ObjectError {
     Io,
     /// An object does not reach as far: `EFBIG`.
     TooLong,
+    /// A [seal](crate::space::ObjectHandle::add_seals) forbids it: `EPERM`.
+    Sealed,
     /// The pager has not answered on a platform whose threads do not block: `EAGAIN`.
     Stalled,
 }
@@ -65,11 +67,12 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     /// nothing was. Returns how many: fewer than given where a page lacks. Pages of an object that is written
     /// back are dirty then.
     ///
-    /// Called as [`read_at`](Self::read_at).
+    /// Called as [`read_at`](Self::read_at); where it makes the object longer, as
+    /// [`set_len_bytes`](Self::set_len_bytes), one caller at a time.
     ///
     /// # Errors
     /// Where the first page lacks: no byte was written. [`ObjectError::TooLong`] where no object reaches as
-    /// far.
+    /// far; [`ObjectError::Sealed`].
     pub fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<usize, ObjectError> {
         let mut done = 0;
         while done < from.len() {
@@ -93,7 +96,10 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     fn write_part(&self, at: u64, part: &[u8]) -> Result<(), ObjectError> {
         let (vm, number, page) = (self.vm, self.id().number(), at / PAGE);
         let end = at + part.len() as u64;
-        let before = vm.extend_object(number, end);
+        if vm.is_sealed(self.id(), Seals::NO_WRITE) {
+            return Err(ObjectError::Sealed);
+        }
+        let before = vm.extend_object(number, end).ok_or(ObjectError::Sealed)?;
         if before < at {
             // A program may have stored beyond the end, in the last page.
             vm.zero_object_part(self.id(), before..before.next_multiple_of(PAGE).min(at));
@@ -113,10 +119,11 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
 const MAX_BYTES: u64 = crate::object::MAX_PAGES * PAGE;
 
 impl<'v, M: Machine> Vm<'v, M> {
-    /// Makes an object that a handle keeps as long as `len_bytes` at least. Returns its length before.
-    fn extend_object(&self, object: NonZeroU64, len_bytes: u64) -> u64 {
+    /// Makes an object that a handle keeps as long as `len_bytes` at least. Returns its length before; `None`
+    /// where a seal forbids that.
+    fn extend_object(&self, object: NonZeroU64, len_bytes: u64) -> Option<u64> {
         let reading = self.rcu.read();
-        self.objects.get(object, &reading).map_or(0, |object| object.extend_len(len_bytes))
+        self.objects.get(object, &reading).map_or(Some(0), |object| object.extend_len(len_bytes))
     }
 
     /// Gives an object its former length, if it has the one that this caller gave it.
@@ -218,6 +225,7 @@ impl ObjectError {
             ObjectError::NoMemory => Error::NoMemory,
             ObjectError::Io => Error::Io,
             ObjectError::TooLong => Error::Invalid,
+            ObjectError::Sealed => Error::NotPermitted,
             ObjectError::Stalled => Error::Again,
         }
     }
@@ -229,6 +237,7 @@ impl fmt::Display for ObjectError {
             ObjectError::NoMemory => "no memory for a page of the object",
             ObjectError::Io => "a page of the object could not be read or written",
             ObjectError::TooLong => "the object does not reach as far",
+            ObjectError::Sealed => "the object is sealed against it",
             ObjectError::Stalled => "the pager does not answer",
         })
     }

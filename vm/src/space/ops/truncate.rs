@@ -15,7 +15,7 @@
 //! they are no page of the object's. (Linux: `truncate_pagecache`, `unmap_mapping_range`.)
 
 use crate::machine::Machine;
-use crate::object::{TakenPages, ViewPlace, give_back};
+use crate::object::{Seals, TakenPages, ViewPlace, give_back};
 use crate::space::edit::Zap;
 use crate::space::{AddressSpace, Error, ObjectHandle, ObjectReach, SpaceId, Spaces, Vm};
 use crate::units::{Order, PAGE_SIZE, VirtAddr, Vpn, VpnRange};
@@ -41,6 +41,10 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     /// embedder has its own file follow, before it shortens it here, or after it has become longer. (Linux:
     /// `ftruncate`.)
     ///
+    /// The embedder lets one caller at a time change the length of an object: this, and writes beyond the end
+    /// ([`write_at`](Self::write_at)). Else one that makes it longer may see, or lose, what another one is
+    /// taking out. (Linux: the lock of the inode.)
+    ///
     /// Spaces are found by `hold`, as by [`Vm::rmap_walk`]. Those that are not keep their entries, and with
     /// them the frames, until they unmap them.
     ///
@@ -49,7 +53,8 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     /// forks and for readers.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a length that no object has: nothing has changed.
+    /// [`Error::Invalid`] for a length that no object has, [`Error::NotPermitted`] where a
+    /// [seal](Self::add_seals) forbids it: nothing has changed.
     pub fn set_len_bytes<S>(
         &self,
         len_bytes: u64,
@@ -62,7 +67,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
             return Err(Error::Invalid);
         }
         let (vm, object) = (self.vm, self.id());
-        let before = vm.set_object_len(object, len_bytes);
+        let before = vm.set_object_len(object, len_bytes)?;
         if mutant!("truncate.length-only") {
             return Ok(ObjectReach::default());
         }
@@ -84,7 +89,8 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     /// Called as [`set_len_bytes`](Self::set_len_bytes).
     ///
     /// # Errors
-    /// [`Error::Invalid`] for no length, and a range that wraps.
+    /// [`Error::Invalid`] for no length, and a range that wraps; [`Error::NotPermitted`] where the object is
+    /// [sealed](Self::add_seals) against writing.
     pub fn punch_hole<S>(
         &self,
         offset_bytes: u64,
@@ -96,6 +102,9 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     {
         let end = offset_bytes.checked_add(len_bytes).filter(|_| len_bytes > 0).ok_or(Error::Invalid)?;
         let (vm, object) = (self.vm, self.id());
+        if vm.is_sealed(object, Seals::NO_WRITE) {
+            return Err(Error::NotPermitted);
+        }
         let whole = offset_bytes.div_ceil(PAGE)..end / PAGE;
         if whole.start > whole.end {
             vm.zero_object_part(object, offset_bytes..end);
@@ -109,9 +118,10 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
 
 impl<'v, M: Machine> Vm<'v, M> {
     /// Sets the length of an object that the caller keeps. Returns that before.
-    fn set_object_len(&self, object: ObjectId, len_bytes: u64) -> u64 {
+    fn set_object_len(&self, object: ObjectId, len_bytes: u64) -> Result<u64, Error> {
         let reading = self.rcu.read();
-        self.object(object, &reading).map_or(0, |object| object.set_len(len_bytes))
+        let before = self.object(object, &reading).map_or(Some(0), |object| object.set_len(len_bytes));
+        before.ok_or(Error::NotPermitted)
     }
 
     /// Makes a hole of whole pages in an object that the caller keeps.
@@ -138,15 +148,23 @@ impl<'v, M: Machine> Vm<'v, M> {
         self.object(object, &reading).map_or(0, |object| object.pages_exact())
     }
 
-    /// Takes the pages out of an object.
+    /// Takes the pages out of an object. Those that are being written are waited for: what the embedder
+    /// stores of them afterwards would be what they were. On a platform whose threads do not block, one that
+    /// a pager does not answer for is taken all the same.
     fn take_object_pages(&self, object: ObjectId, mut pages: Range<u64>) {
+        let mut waits = !mutant!("truncate.writing-not-waited-for");
         while !pages.is_empty() {
             let reading = self.rcu.read();
             let Some(found) = self.object(object, &reading) else { return };
-            let (taken, next) = found.take_first(&self.memory, &pages, &reading);
+            let key = found.pager_key();
+            let (taken, next) = found.take_first(&self.memory, &pages, waits, &reading);
             drop(reading);
             match taken {
                 TakenPages::Nothing => {}
+                TakenPages::Writing(page) => {
+                    let waited = key.map(|key| self.wait_for_writers((object, key), &(page..page + 1)));
+                    waits = matches!(waited, Some(Ok(())));
+                }
                 TakenPages::Taken(taken) => give_back(taken, &self.rcu),
                 TakenPages::Left(frame) => frame.zero(0..PAGE_SIZE),
             }
@@ -202,8 +220,8 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// # Errors
     /// In the order of the mappings, those before have their holes: [`Error::Invalid`] for an unaligned
     /// start, a range that wraps, locked memory, and a mapping that is of no object; [`Error::Access`] for
-    /// private memory, and where a program may never write; [`Error::NoMemory`] for holes in the range, at
-    /// the end.
+    /// private memory, and where a program may never write; [`Error::NotPermitted`] where the object is
+    /// [sealed](ObjectHandle::add_seals) against it; [`Error::NoMemory`] for holes in the range, at the end.
     pub fn remove<S>(
         &self,
         addr: VirtAddr,
@@ -224,6 +242,9 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
         };
         let mut reach = ObjectReach::default();
         self.each_shown(range, is_meant, |object, pages| {
+            if self.vm.is_sealed(object.id(), Seals::NO_WRITE) {
+                return Err(Error::NotPermitted);
+            }
             let more = self.vm.punch_pages(object.id(), pages, &hold);
             reach.found += more.found;
             reach.missing += more.missing;

@@ -55,7 +55,7 @@ const PAGE: u64 = PAGE_SIZE as u64;
 
 impl<'v, M: Machine> ObjectHandle<'v, M> {
     /// Writes back the dirty pages of a range of bytes, and waits until they, and those that others are
-    /// writing, are written. Each page at most once, however often it is stored to meanwhile. Spaces are
+    /// writing, are written. Each page at most twice, however often it is stored to meanwhile. Spaces are
     /// found by `hold`, as by [`Vm::rmap_walk`].
     ///
     /// Called with no lock held and outside any read section, by a caller that may have to end a space; may
@@ -195,26 +195,53 @@ impl<'v, M: Machine> Vm<'v, M> {
         let key = found.and_then(|object| object.pager_key());
         drop(reading);
         let Some(key) = key else { return Ok(done) };
-        let mut rest = pages.clone();
+        let passed = self.write_dirty_pages((object, key), &pages, &hold, &mut done)?;
+        self.wait_for_writers((object, key), &pages)?;
+        // Another writer had these, and they were stored to since. One that has them by now has begun after
+        // this call, and writes what they have.
+        if let Some(passed) = passed.filter(|_| !mutant!("write-back.passed-pages-forgotten")) {
+            let _later = self.write_dirty_pages((object, key), &passed, &hold, &mut done)?;
+            self.wait_for_writers((object, key), &passed)?;
+        }
+        Ok(done)
+    }
+
+    /// Writes back the dirty pages of a range that no other caller is writing. Returns the range of those
+    /// that one is.
+    fn write_dirty_pages<S>(
+        &self,
+        (object, key): (ObjectId, PagerKey),
+        pages: &Range<u64>,
+        hold: &impl Fn(SpaceId) -> Option<S>,
+        done: &mut WrittenBack,
+    ) -> Result<Option<Range<u64>>, ObjectError>
+    where
+        S: Deref<Target = AddressSpace<'v, M>>,
+    {
+        let (mut rest, mut passed) = (pages.clone(), None);
         loop {
             let reading = self.rcu.read();
             let Some(found) = self.object(object, &reading) else { break };
             let batch = found.begin_writing(&self.memory, &rest, &reading);
             drop(reading);
+            if let Some(more) = batch.passed.clone() {
+                let start = passed.take().map_or(more.start, |passed: Range<u64>| passed.start);
+                passed = Some(start..more.end);
+            }
             let Some(span) = batch.span() else { break };
             rest.start = batch.next;
             let mut writing = Writing { vm: self, object, key, batch, ended: 0 };
-            let reach = self.visit_views(object, &span, &hold, |space, place, pages| {
+            let reach = self.visit_views(object, &span, hold, |space, place, pages| {
                 space.protect_object_pages((object, place), pages);
             });
             done.missing += reach.missing;
-            writing.run(reach, &mut done)?;
+            writing.run(reach, done)?;
         }
-        self.wait_for_writers((object, key), &pages).map(|()| done)
+        Ok(passed)
     }
 
     /// Waits until no page of the range is being written that another caller has begun before.
-    fn wait_for_writers(
+    pub(super) fn wait_for_writers(
         &self,
         (object, key): (ObjectId, PagerKey),
         pages: &Range<u64>,
@@ -257,7 +284,7 @@ impl<'a, M: Machine> Writing<'a, '_, M> {
     fn run(&mut self, reach: ObjectReach, done: &mut WrittenBack) -> Result<(), ObjectError> {
         let mut asked = [const { None }; BATCH];
         for (place, dirty) in asked.iter_mut().zip(self.batch.pages()) {
-            *place = Some(self.ask(dirty));
+            *place = Some(self.ask(dirty, false));
         }
         let mut result = Ok(());
         for asked in asked.into_iter().flatten() {
@@ -277,13 +304,14 @@ impl<'a, M: Machine> Writing<'a, '_, M> {
         result
     }
 
-    /// Asks the pager to write a page.
-    fn ask(&self, dirty: &DirtyPage<'_, M>) -> (PageAnswer, PageWait<'a, M::Cpu>) {
+    /// Asks the pager to write a page. What it has begun, it is asked for, though the page lies beyond the
+    /// end by now: its bytes may be under way.
+    fn ask(&self, dirty: &DirtyPage<'_, M>, has_begun: bool) -> (PageAnswer, PageWait<'a, M::Cpu>) {
         let reading = self.vm.rcu.read();
         let end = self.vm.object(self.object, &reading).map_or(0, |object| object.len_bytes());
         drop(reading);
         let len = end.saturating_sub(dirty.page * PAGE).min(PAGE) as usize;
-        if len == 0 {
+        if len == 0 && (!has_begun || mutant!("write-back.begun-forgotten")) {
             // Truncated meanwhile: nothing is to be written.
             return (PageAnswer::Ready, self.vm.objects.look_at_page(self.key, dirty.page));
         }
@@ -308,7 +336,7 @@ impl<'a, M: Machine> Writing<'a, '_, M> {
             if retry.again::<M::Cpu>(own).is_err() {
                 return PageAnswer::NotReady;
             }
-            asked = self.ask(dirty);
+            asked = self.ask(dirty, true);
         }
     }
 

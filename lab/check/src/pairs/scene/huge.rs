@@ -152,7 +152,8 @@ fn run_pair_with<F: Format>(
     policies: (HugePolicy, MthpPolicies),
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
-    Scene { pool: 0, huge: HUGE_FRAMES, policies, shared: SharedHugePolicy::Never }.play::<F, _>(pair, seeds)
+    Scene { pool: 0, huge: HUGE_FRAMES, policies, shared: SharedHugePolicy::Never, disk_bytes: None }
+        .play::<F, _>(pair, seeds)
 }
 
 impl Operation for HugeOperation {

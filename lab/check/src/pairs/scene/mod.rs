@@ -9,11 +9,16 @@
 //! | `huge` | huge pages, and mTHP folios |
 //! | `shared_huge` | huge pages of shared memory |
 //! | `pool` | the hugetlb pool |
+//! | `file`, `file_operation` | a file that is written back |
 
+mod file;
+mod file_operation;
 mod huge;
 mod pool;
 mod shared_huge;
 
+pub use file::{all_files, run_file_pair};
+pub use file_operation::FileOperation;
 pub use huge::{
     HugeOperation, all_collapses, all_forks, all_huge, run_huge_cuts, run_huge_pair, run_size_cuts,
     run_size_pair,
@@ -22,6 +27,7 @@ pub use pool::{PoolOperation, all_pool, run_pool_pair};
 pub use shared_huge::{ObjectOperation, all_objects, run_object_pair};
 
 use crate::calls::{Call, CallResult};
+use crate::disk::Disk;
 use crate::drive::Driver;
 use crate::huge::HUGE;
 use crate::library::layout_of;
@@ -52,6 +58,8 @@ struct Scene {
     pub policies: (HugePolicy, MthpPolicies),
     /// Where they give shared memory huge pages.
     pub shared: SharedHugePolicy,
+    /// The bytes of a file on a disk, if there is one.
+    pub disk_bytes: Option<u64>,
 }
 
 /// What one CPU does.
@@ -62,6 +70,8 @@ trait Operation: Copy + Send + Sync + 'static {
     fn begin<F: Format>(cpu: &Cpu<'_, '_, F>);
     /// Does the operation, and asserts what holds of it.
     fn run<F: Format>(self, cpu: &Cpu<'_, '_, F>);
+    /// Asserts what holds afterwards. No CPU runs the space any more.
+    fn end<F: Format>(_cpu: &Cpu<'_, '_, F>) {}
 }
 
 /// What one CPU works with.
@@ -74,6 +84,8 @@ struct Cpu<'a, 'v, F: Format> {
     pub limit: &'a MemlockLimit<Baton>,
     /// Rounds that are over, of what is done again and again.
     pub rounds: &'a AtomicU64,
+    /// The disk, if there is one.
+    pub disk: Option<&'a Disk>,
 }
 
 impl<'v, F: Format> Cpu<'_, 'v, F> {
@@ -109,11 +121,13 @@ impl Scene {
         let config = MachineConfig::small(2, (self.pool + self.huge) * HUGE);
         let machine = Machine::<F>::new(&config).expect("a machine");
         let entered = machine.enter(CpuId(0));
+        let disk = self.disk_bytes.map(Disk::new);
         let options = VmOptions {
             huge_pages: policy,
             mthp: sizes,
             shared_huge_pages: self.shared,
             fault_around_bytes: if seed.is_multiple_of(2) { 64 << 10 } else { 1 },
+            pager: disk.as_ref().map(|disk| disk as _),
             ..VmOptions::default()
         };
         let memory = boot_map(&machine).claim(&machine).expect("no other system has it");
@@ -126,7 +140,9 @@ impl Scene {
         drop(entered);
         let (limit, rounds) = (MemlockLimit::new(u64::MAX), AtomicU64::new(0));
         let driver = || Driver { machine: &machine, space: &space };
-        let cpus = [0, 1].map(|cpu| Cpu { driver: driver(), cpu, seed, limit: &limit, rounds: &rounds });
+        let disk = disk.as_ref();
+        let cpus =
+            [0, 1].map(|cpu| Cpu { driver: driver(), cpu, seed, limit: &limit, rounds: &rounds, disk });
         let mut active = Vec::new();
         for cpu in &cpus {
             let _entered = machine.enter(CpuId(cpu.cpu as u32));
@@ -153,6 +169,7 @@ impl Scene {
             vm.trim();
         }
         let _entered = machine.enter(CpuId(0));
+        O::end(&cpus[0]);
         drop(space);
         vm.trim();
         let after = vm.memory().check().expect("frames add up at the end").allocated;

@@ -107,7 +107,8 @@ pub fn run_pool_pair<F: Format>(
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
     let policies = (HugePolicy::Never, MthpPolicies::NEVER);
-    Scene { pool: POOL, huge: 4, policies, shared: SharedHugePolicy::Never }.play::<F, _>(pair, seeds)
+    Scene { pool: POOL, huge: 4, policies, shared: SharedHugePolicy::Never, disk_bytes: None }
+        .play::<F, _>(pair, seeds)
 }
 
 impl Operation for PoolOperation {

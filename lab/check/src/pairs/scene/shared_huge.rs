@@ -78,7 +78,8 @@ pub fn run_object_pair<F: Format>(
     seeds: Range<u64>,
 ) -> Result<u64, Box<Report>> {
     let policies = (HugePolicy::Never, MthpPolicies::NEVER);
-    Scene { pool: 0, huge: 8, policies, shared: SharedHugePolicy::Always }.play::<F, _>(pair, seeds)
+    Scene { pool: 0, huge: 8, policies, shared: SharedHugePolicy::Always, disk_bytes: None }
+        .play::<F, _>(pair, seeds)
 }
 
 fn request(addr: u64, len_bytes: u64) -> MapRequest<'static> {

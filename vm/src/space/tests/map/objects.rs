@@ -136,3 +136,24 @@ fn an_object_goes_over_what_is_mapped_and_keeps_its_own_flags() {
         assert_eq!(one.inspect().nr_mappings(), 3, "not joined with pages of another object");
     });
 }
+
+/// A view is found by its object, its space and its place: no two that differ in any of these stand in each
+/// other's way, as programs map other objects at one address.
+#[test]
+fn spaces_map_objects_at_one_address_whatever_numbers_these_have() {
+    with_spaces(|vm, one, other| {
+        let more = [space_of(vm), space_of(vm), space_of(vm), space_of(vm)];
+        let spaces: std::vec::Vec<_> = [one, other].into_iter().chain(&more).collect();
+        let objects = [(); 16].map(|()| ObjectHandle::new(vm, LEN).unwrap());
+        let request = MapRequest { place: Place::Fixed(VirtAddr(1 << 30)), ..shared(LEN) };
+        for both in 0..64 {
+            for space in &spaces {
+                let number =
+                    |object: &&ObjectHandle<'_, _>| object.id().number().get() ^ space.id().0 == both;
+                if let Some(object) = objects.iter().find(number) {
+                    space.map(&request.backed_by(object.at_page(0))).unwrap();
+                }
+            }
+        }
+    });
+}

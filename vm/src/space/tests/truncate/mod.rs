@@ -3,3 +3,4 @@
 mod base;
 mod huge;
 mod random;
+mod seals;

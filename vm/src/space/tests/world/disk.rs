@@ -13,7 +13,7 @@ use std::vec::Vec;
 
 pub(in crate::space::tests) const FILE: PagerKey = PagerKey(3);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::space::tests) enum Event {
     Read(u64),
     Allow(u64),
@@ -28,6 +28,13 @@ pub(in crate::space::tests) struct State {
     answers: BTreeMap<u64, Vec<PageAnswer>>,
     /// Pages that were allowed to be stored to, and not written since.
     allowed: BTreeSet<u64>,
+}
+
+impl State {
+    /// Answers that are left for a page.
+    pub fn nr_answers(&self, page: u64) -> usize {
+        self.answers.get(&page).map_or(0, Vec::len)
+    }
 }
 
 /// One file. A page that was never written is zeros.

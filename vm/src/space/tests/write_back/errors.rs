@@ -1,8 +1,9 @@
 //! Writing back that fails: nothing is lost, and each handle is told once.
 
+use crate::machine::testing::TestMachine;
 use crate::object::PageAnswer;
 use crate::space::tests::world::PAGE;
-use crate::space::tests::world::disk::{FILE, open, with_disk};
+use crate::space::tests::world::disk::{Event, FILE, open, with_disk};
 use crate::space::tests::world::object::{SHARED, Space, leaf, load, map, store};
 use crate::space::*;
 use crate::units::Rights;
@@ -72,6 +73,83 @@ fn a_disk_that_is_late_is_waited_for_and_so_is_what_another_call_writes() {
         });
         assert_eq!([0, 1, 2].map(|page| disk.byte(page)), [1; 3]);
     });
+}
+
+/// A sync that only waited for the other writer would return before its own bytes are on the disk.
+#[test]
+fn what_was_stored_while_another_call_writes_its_page_is_written_by_this_one() {
+    with_disk(4, |vm, space, disk| {
+        let file = open(vm);
+        map(&space, &file, (SHARED, 4), Sharing::Shared);
+        store(&space, SHARED + 1, 1);
+        disk.answer(1, &[PageAnswer::NotReady; 3]);
+        let hold = |_| Some(&space);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                vm.machine().run_as(1);
+                file.write_back(0, u64::MAX, hold).unwrap()
+            });
+            while disk.state.lock().unwrap().nr_answers(1) == 3 {
+                thread::yield_now();
+            }
+            // The store asks the pager for the right, which it gives.
+            vm.machine().run_as(0);
+            disk.answer(1, &[]);
+            store(&space, SHARED + 1, 2);
+            disk.answer(1, &[PageAnswer::NotReady; 3]);
+            let late = scope.spawn(|| {
+                vm.machine().run_as(0);
+                file.write_back(0, u64::MAX, hold).unwrap()
+            });
+            while !(writer.is_finished() && late.is_finished()) {
+                vm.page_ready(FILE, 1);
+                thread::yield_now();
+            }
+            assert_eq!((writer.join().unwrap().pages, late.join().unwrap().pages), (1, 1));
+        });
+        assert_eq!(disk.byte(1), 2);
+    });
+}
+
+/// Else the disk would get bytes of pages that are gone, after the call.
+#[test]
+fn truncation_and_holes_wait_for_a_disk_that_is_late() {
+    type Call = fn(&ObjectHandle<'_, TestMachine>, &Space<'_>);
+    let shorten: Call = |file, space| {
+        let _reach = file.set_len_bytes(PAGE, |_| Some(space)).unwrap();
+    };
+    let punch: Call = |file, space| {
+        let _reach = file.punch_hole(0, 3 * PAGE, |_| Some(space)).unwrap();
+    };
+    for call in [shorten, punch] {
+        with_disk(4, |vm, space, disk| {
+            let file = open(vm);
+            map(&space, &file, (SHARED, 4), Sharing::Shared);
+            (0..3).for_each(|page| store(&space, SHARED + page, 1));
+            disk.answer(1, &[PageAnswer::NotReady; 3]);
+            disk.events();
+            thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    vm.machine().run_as(1);
+                    file.write_back(PAGE, PAGE, |_| Some(&space)).unwrap()
+                });
+                while disk.state.lock().unwrap().nr_answers(1) == 3 {
+                    thread::yield_now();
+                }
+                let caller = scope.spawn(|| {
+                    vm.machine().run_as(0);
+                    call(&file, &space);
+                    assert_eq!(disk.events(), [Event::Write(1); 4], "the last of them is the answer");
+                });
+                while !(writer.is_finished() && caller.is_finished()) {
+                    vm.page_ready(FILE, 1);
+                    thread::yield_now();
+                }
+                assert_eq!(writer.join().unwrap().pages, 1);
+                caller.join().unwrap();
+            });
+        });
+    }
 }
 
 #[test]

@@ -4,3 +4,4 @@ mod errors;
 mod io;
 mod pages;
 mod random;
+mod will_need;
