@@ -47,15 +47,15 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Where `previous` is `None` although this CPU has a space loaded, or is another CPU's. Nothing has
     /// changed then.
     pub fn activate<'s>(&'s self, previous: Option<Active<'_, 'v, M>>) -> Active<'s, 'v, M> {
-        if self.entries.tlb.is_loaded_elsewhere(M::Cpu::id()) {
-            self.way.note_shared();
-        }
         let from = previous.and_then(|previous| previous.into_space_of(self));
         self.vm.shootdown.switch(
             self.vm.machine,
             from.map(|from| &from.entries.tlb),
             Some((&self.entries.tlb, self.entries.table.root_table())),
         );
+        if self.entries.tlb.is_loaded_elsewhere(M::Cpu::id()) {
+            self.way.note_shared();
+        }
         Active { space: self, cpu: M::Cpu::id(), _not_send: PhantomData }
     }
 

@@ -107,8 +107,8 @@ impl<'m, M: Machine, S: FolioSize> Mapped<'m, M, S> {
 
 impl<'m, M: Machine> MappedFrame<'m, M> {
     /// One mapping, for an entry, of a base frame that an object had a moment ago: by one read-modify-write
-    /// where entries map it, whose reference it shares; else by two. `None` where it is no object's base frame
-    /// any more. The caller asks afterwards whether the object has the frame still.
+    /// where entries map it, whose reference it shares; else by two. `None` where it is no object's base
+    /// frame any more. The caller asks afterwards whether the object has the frame still.
     ///
     /// # Errors
     /// A count would overflow.

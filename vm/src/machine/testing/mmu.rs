@@ -96,14 +96,16 @@ impl Mmu {
     pub fn flush(&self, range: VpnRange) {
         let is_known = self.state().cached.iter().any(|cached| cached.is_in(range));
         if is_known {
-            self.changes.store(0, Relaxed);
+            self.changes.store(0, Release);
             self.state().cached.retain(|cached| !cached.is_in(range));
         }
     }
 
     /// The translation of the page that is cached, for checkers.
     pub fn cached(&self, page: Vpn) -> Option<Leaf> {
-        let _order = self.changes.load(Relaxed);
+        // A read-modify-write reads the last change, and acquires: a checker that sees what the CPU has
+        // cached sees the entry from which it did.
+        let _order = self.changes.fetch_add(0, Acquire);
         self.state().cached.iter().find(|cached| cached.page == page).map(|cached| cached.leaf)
     }
 
@@ -124,7 +126,7 @@ impl Mmu {
         let nothing = (VpnRange::new(page, page.add(1)), Leaf::new(Pfn(0), Rights::empty()));
         let found = machine.walk(root, page).or(Some(nothing));
         let (pages, leaf) = found.filter(|(_, leaf)| allows(leaf) || F::REMEMBERS_REFUSALS)?;
-        self.changes.store(0, Relaxed);
+        self.changes.store(0, Release);
         self.state().cached.push(Cached { page, pages, leaf });
         Some(leaf).filter(allows)
     }

@@ -55,7 +55,7 @@ fn a_fixed_mapping_that_commits_nothing_leaves_all_where_memory_lacks() {
         let refused = space.map(&request);
         space.vm().memory().plan_mishap(0);
         assert_eq!(refused, Err(Error::NoMemory));
-        assert_eq!(ranges(space), [0..3]);
+        assert_eq!(ranges(space), std::vec![0..3]);
         space.map(&request).unwrap();
         assert_eq!(ranges(space), [0..1, 1..9]);
     });
