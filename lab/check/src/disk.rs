@@ -48,23 +48,23 @@ impl Disk {
     }
 
     /// From now on these pages are not ready to be read, and are not written: they are about to go.
-    pub(super) fn keep_away(&self, pages: Range<u64>) {
+    pub fn keep_away(&self, pages: Range<u64>) {
         self.kept_away.lock().expect("no holder panics").push(pages);
     }
 
     /// Takes the right to change the file's length, or to hole it, which one caller has at a time. `false`
     /// where another one has it.
-    pub(super) fn try_lock(&self) -> bool {
+    pub fn try_lock(&self) -> bool {
         !self.lock.swap(true, Acquire)
     }
 
     /// Gives it back.
-    pub(super) fn unlock(&self) {
+    pub fn unlock(&self) {
         self.lock.store(false, Release);
     }
 
     /// Ends that of one caller.
-    pub(super) fn let_in(&self, pages: &Range<u64>) {
+    pub fn let_in(&self, pages: &Range<u64>) {
         let mut all = self.kept_away.lock().expect("no holder panics");
         if let Some(at) = all.iter().position(|kept| kept == pages) {
             all.remove(at);

@@ -50,7 +50,7 @@ impl FileCall {
     }
 
     /// The same call, of fewer bytes.
-    pub(super) fn with_len(self, len: u64) -> Self {
+    pub fn with_len(self, len: u64) -> Self {
         match self {
             Self::Truncate { .. } => Self::Truncate { len },
             Self::PunchHole { offset, .. } => Self::PunchHole { offset, len },
@@ -60,7 +60,7 @@ impl FileCall {
     }
 
     /// Its length.
-    pub(super) fn len(self) -> u64 {
+    pub fn len(self) -> u64 {
         match self {
             Self::Truncate { len }
             | Self::PunchHole { len, .. }

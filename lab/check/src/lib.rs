@@ -17,10 +17,8 @@ pub mod compare;
 pub mod conflicts;
 #[cfg(feature = "experiments")]
 pub mod counts;
-#[cfg(feature = "experiments")]
 pub mod disk;
 pub mod drive;
-#[cfg(feature = "experiments")]
 pub mod drive_file;
 #[cfg(feature = "experiments")]
 pub mod fairness;

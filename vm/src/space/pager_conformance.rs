@@ -1,4 +1,4 @@
-//! The contract of a [`Pager`](crate::object::Pager), tested on a file of the embedder's: for authors of
+//! The contract of a [`Pager`], tested on a file of the embedder's: for authors of
 //! pagers.
 //!
 //! ```

@@ -66,7 +66,7 @@ impl<C: Cpu> SpaceTlb<C> {
     }
 
     /// Whether another CPU runs the space or keeps its root lazily; stale at once.
-    pub fn is_loaded_elsewhere(&self, here: CpuId) -> bool {
+    pub(crate) fn is_loaded_elsewhere(&self, here: CpuId) -> bool {
         self.cpus.has_other_than(here)
     }
 

@@ -94,6 +94,7 @@ fn files(machine: &Lab, new_space: impl for<'f> Fn(&'f Vm<'f, Lab>) -> Space<'f>
             let find =
                 |id| [Some(&space), Some(&other), None][nth % 3].filter(|_| space.id() == id || nth % 2 == 0);
             let _ = called!(ObjectHandle::is_dirty => file.is_dirty(number));
+            let _ = called!(ObjectHandle::frame_of => file.frame_of(number));
             let _ = called!(ObjectHandle::write_at => file.write_at(number, &[1; 5]));
             let _ = called!(ObjectHandle::read_at => file.read_at(number, &mut [0; 5000]));
             for length in NUMBERS {

@@ -25,7 +25,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// Writes back what shared mappings of a range have made dirty (msync). Spaces are found by `hold`, as by
     /// [`Vm::rmap_walk`](crate::space::Vm::rmap_walk).
     ///
-    /// Called as [`ObjectHandle::write_back`].
+    /// Called as [`ObjectHandle::write_back`](crate::space::ObjectHandle::write_back).
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unaligned start; [`Error::NoMemory`] for a range that wraps, and for holes,

@@ -87,7 +87,7 @@ impl<C: Cpu> AsymmetricLocks<C> {
     /// As there.
     #[inline(always)]
     #[track_caller]
-    pub fn lock_or<'a, M: Machine<Cpu = C>>(
+    pub(crate) fn lock_or<'a, M: Machine<Cpu = C>>(
         &'a self,
         lock: &'a RawSpinLock<C>,
         rank: Rank,
