@@ -50,7 +50,8 @@ impl FileCall {
     }
 
     /// The same call, of fewer bytes.
-    pub fn with_len(self, len: u64) -> Self {
+    #[cfg(feature = "experiments")]
+    pub(super) fn with_len(self, len: u64) -> Self {
         match self {
             Self::Truncate { .. } => Self::Truncate { len },
             Self::PunchHole { offset, .. } => Self::PunchHole { offset, len },
@@ -60,7 +61,8 @@ impl FileCall {
     }
 
     /// Its length.
-    pub fn len(self) -> u64 {
+    #[cfg(feature = "experiments")]
+    pub(super) fn len(self) -> u64 {
         match self {
             Self::Truncate { len }
             | Self::PunchHole { len, .. }
