@@ -226,7 +226,7 @@ fn what_cannot_be_done_is_said_in_one_line_with_status_2() {
         &["calibrate", "--out", "/"],
         &["zero", "--memory", "6M"],
         &["zero", "--rounds", "0"],
-        &["fault", "page_fault2"],
+        &["fault", "page_fault4"],
         &["init", "--memory", "64"],
         &["teardown", "--memory", "1M"],
         &["teardown", "--memory", "3M"],

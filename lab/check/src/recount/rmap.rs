@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 /// An entry: the space and the page.
 type Place = (SpaceId, Vpn);
 
-/// The reverse map finds the entries of each frame that a walk of all tables finds, and no others, in one
-/// walk; as many as the frame's mapcount says. There is a node for each space.
+/// The reverse map finds the entries of each frame that a walk of all tables finds, and no others, in its
+/// last walk; as many as the frame's mapcount says. There is a node for each space.
 pub(super) fn check<C: Flavour, F: Format>(
     system: &QuiescentSystem<'_, '_, C, F>,
     walked: &Walked,
@@ -33,9 +33,13 @@ fn check_frame<C: Flavour, F: Format>(
 ) -> Result<(), String> {
     let memory = system.vm.memory();
     let frame = memory.try_get(pfn).ok_or_else(|| format!("{pfn:?} is mapped, and gets no reference"))?;
-    let mut found = Vec::new();
+    let (mut found, mut walk) = (Vec::new(), None);
     let known = |id| system.spaces.iter().copied().find(|space| space.id() == id);
     let answer = system.vm.rmap_walk(&frame, known, |entry| {
+        // What a walk has found before it began anew is found again: a mapping may have moved twice.
+        if walk.replace(entry.walk()) != Some(entry.walk()) {
+            found.clear();
+        }
         found.push((entry.space().id(), entry.page()));
         ControlFlow::Continue(())
     });

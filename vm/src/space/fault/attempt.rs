@@ -53,6 +53,11 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             Ok(()) => Ok(()),
             Err(NotShort::GaveUp(reason)) => Err(reason),
             Err(NotShort::Unusual) => {
+                // Other kinds of memory zero before the lock: the stores drain while all is looked up again.
+                let is_late = P::ZEROES_UNDER_LOCK && fault.access == Access::Write;
+                if is_late && prepared.lacks_frame() && !self.space.entries.fork.allocates_late() {
+                    prepared.allocate_early();
+                }
                 self.attempt_any(fault, (fault.access.needs(), Goal::Access), proof, prepared)
             }
         }

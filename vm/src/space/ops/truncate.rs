@@ -238,7 +238,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 Err(Error::Access)
             }
             Backing::Object(_) => Ok(true),
-            Backing::Anonymous | Backing::Hugetlb(_) | Backing::Pfn(_) => Err(Error::Invalid),
+            _ => Err(Error::Invalid),
         };
         let mut reach = ObjectReach::default();
         self.each_shown(range, is_meant, |object, pages| {
