@@ -14,8 +14,7 @@ use super::parts::PART;
 use super::percpu::{BatchKind, CachedFrame, CpuCache, FrameStack, MAX_BATCH, unpack};
 use super::zone::ZoneSearch;
 use super::{
-    AllocRequest, Base, Folio, Frame, FrameAsItIs, FramePlacement, FrameState, Init, Memory, Priority,
-    TableFrame,
+    AllocRequest, Base, Folio, Frame, FramePlacement, FrameState, Init, Memory, Priority, TableFrame,
 };
 use super::{ZeroedFolio, ZeroedFrame, Zone};
 use crate::machine::{Cpu, Machine};
@@ -298,27 +297,5 @@ impl<M: Machine> Memory<'_, M> {
                 }
             }
         })
-    }
-}
-
-impl<'m, M: Machine> FrameAsItIs<'m, M> {
-    /// Allocates a frame, with the contents that it has in this CPU's cache; zeroed where it is not from
-    /// there.
-    #[inline]
-    pub fn alloc(memory: &'m Memory<'m, M>, priority: Priority) -> Option<Self> {
-        if memory.mishap.strikes() {
-            return None;
-        }
-        let cache = memory.caches.get_cpu();
-        let popped =
-            AsymmetricCell::with(&cache, CpuCache::frames, |stack| stack.pop(&cache.count)).flatten();
-        let zeroed = |pfn| Self::Zeroed(ZeroedFrame::new(memory, pfn, Base));
-        let Some(word) = popped else {
-            return memory.alloc_frame_slow(cache, AllocRequest::ZEROED.with_priority(priority)).map(zeroed);
-        };
-        let (pfn, init) = unpack(word);
-        let pfn = memory.prepare_frame(pfn, init, Init::Dirty);
-        let as_it_is = |pfn| Self::Dirty(Frame::new(memory, pfn, Base));
-        Some(if init == Init::Zeroed { zeroed(pfn) } else { as_it_is(pfn) })
     }
 }

@@ -103,7 +103,6 @@ pub use hugetlb::{HugetlbCounts, HugetlbPool};
 pub use index_pools::{IndexAllocator, IndexPools};
 pub use index_reserve::IndexReserve;
 pub use memory::Memory;
-pub(crate) use owned::FrameAsItIs;
 pub use owned::{Base, Contents, DetachedTable, Dirty, Folio, FolioSize, Frame, FrameRef, Mapped};
 pub(crate) use owned::{Flushed, FolioFrames, FolioParts, GatherBatch, IfShared};
 pub use owned::{MappedFolio, MappedFrame, PageFill, PinnedFrame, Zeroed};

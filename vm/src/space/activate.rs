@@ -53,9 +53,6 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
             from.map(|from| &from.entries.tlb),
             Some((&self.entries.tlb, self.entries.table.root_table())),
         );
-        if self.entries.tlb.is_loaded_elsewhere(M::Cpu::id()) {
-            self.way.note_shared();
-        }
         Active { space: self, cpu: M::Cpu::id(), _not_send: PhantomData }
     }
 

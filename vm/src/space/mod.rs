@@ -55,7 +55,6 @@ use edit::Mappings;
 use edit::entries::Entries;
 pub use edit::{RangeGuard, RangeReadGuard, RangeToken};
 pub use error::Error;
-use fault::FaultWay;
 pub use fault::{Fallback, Fault, FaultError, Outcome, Path};
 pub use inspect::Inspect;
 pub use layout::Layout;
@@ -89,7 +88,7 @@ pub struct AddressSpace<'v, M: Machine> {
     entries: Entries<'v, M>,
     /// Its place in the tree of spaces, whose number the anon keys of its frames name.
     node: SpaceNode<'v, M>,
-    way: FaultWay<M::Cpu>,
+    path: Path,
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -124,7 +123,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
                 vm.huge_policy == HugePolicy::Always,
             ),
             node,
-            way: FaultWay::new(path),
+            path,
         })
     }
 

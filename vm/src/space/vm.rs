@@ -1,7 +1,6 @@
 //! The state that all spaces of a machine share: frames, deferred frees, shootdown, counters.
 
 use super::counters::{Counter, Counters, Totals};
-use super::fault::WaitedTables;
 use super::options::VmOptions;
 use crate::anon::AnonNodes;
 use crate::frame::{
@@ -36,8 +35,6 @@ pub struct Vm<'m, M: Machine> {
     /// The trees of spaces.
     pub(super) anon: AnonNodes<'m, M>,
     pub(super) counters: Counters<'m, M::Cpu>,
-    /// Where faults zero frames before the lock.
-    pub(super) waited_tables: WaitedTables<'m, M::Cpu>,
     /// Helpers for large ranges.
     pub(super) workers: Option<&'m WorkerPool<'m, M>>,
     /// When private memory gets huge pages.
@@ -75,7 +72,6 @@ impl<'m, M: Machine> Vm<'m, M> {
         let mut allocator = memory.early_allocator();
         let counters = Counters::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let numbers = CpuNumbers::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
-        let waited_tables = WaitedTables::carve(&mut allocator, nr_cpus).ok_or(BootError::TooSmall)?;
         let shootdown = Registration::register(machine, &mut allocator)?;
         let memory = Memory::start(memory, options.records)?;
         let rcu = Rcu::carve_with(&mut memory.boot_allocator(), nr_cpus, memory.garbage_limits())
@@ -91,7 +87,6 @@ impl<'m, M: Machine> Vm<'m, M> {
             mappings,
             objects,
             anon,
-            waited_tables,
             counters,
             workers: options.workers,
             huge_policy: options.huge_pages,

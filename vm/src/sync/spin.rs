@@ -136,22 +136,6 @@ impl<C: Cpu> RawSpinLock<C> {
         RawGuard { word: &self.word, rank: rank.0.into(), _preempt_off: preempt_off }
     }
 
-    /// As [`acquire`](Self::acquire); `before_waiting` is called first where the lock is held.
-    #[inline(always)]
-    #[track_caller]
-    pub(super) fn acquire_or(
-        &self,
-        rank: Rank,
-        preempt_off: PreemptGuard<C>,
-        before_waiting: impl FnOnce(),
-    ) -> RawGuard<'_, C> {
-        if !self.try_take_word() {
-            before_waiting();
-            self.take_word();
-        }
-        RawGuard { word: &self.word, rank: rank.0.into(), _preempt_off: preempt_off }
-    }
-
     #[inline(always)]
     #[track_caller]
     fn try_acquire(&self, rank: Rank, preempt_off: PreemptGuard<C>) -> Option<RawGuard<'_, C>> {

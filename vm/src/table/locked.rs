@@ -89,11 +89,6 @@ impl<'t, M: Machine> LockedTable<'t, M> {
         self.table.tree
     }
 
-    /// Whether another CPU waits for the lock. A hint: never where one CPU owns all locks of the tree.
-    pub(crate) fn is_contended(&self) -> bool {
-        self.held.is_contended()
-    }
-
     pub(super) fn held(&self) -> &RawGuard<'t, M::Cpu> {
         &self.held
     }

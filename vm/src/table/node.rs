@@ -214,18 +214,6 @@ impl<'t, M: Machine> Table<'_, 't, M> {
         self.if_attached(meta, held)
     }
 
-    /// As [`lock`](Self::lock). Where another CPU holds the lock, `before_waiting` is called once, unless one
-    /// CPU [owns](AsymmetricLocks) all locks of the tree.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn lock_or(&self, before_waiting: impl FnOnce()) -> Option<LockedTable<'t, M>> {
-        let (memory, locks) = (self.tree.memory, &self.tree.locks);
-        let meta = memory.meta_of_table(self.words);
-        let (lock, rank) = (meta.table_lock(), lockdep::table(self.level));
-        let held = locks.lock_or(lock, rank, memory.machine(), before_waiting);
-        self.if_attached(meta, held)
-    }
-
     /// As [`lock`](Self::lock), while the lock of another table of the tree, above this one, is held.
     #[track_caller]
     pub fn lock_below(&self, above: &LockedTable<'t, M>) -> Option<LockedTable<'t, M>> {

@@ -3,7 +3,7 @@
 use crate::machine::Cpu;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use crate::sync::{AtomicCpuMask, CacheAligned};
-use crate::units::{CpuId, CpuMask};
+use crate::units::CpuMask;
 
 /// A space's side of the shootdown: its generation, the CPUs that run it, and the number of edits
 /// that wait for their flush.
@@ -63,11 +63,6 @@ impl<C: Cpu> SpaceTlb<C> {
     /// CPU did while it had the space loaded comes before what follows.
     pub fn is_loaded_nowhere(&self) -> bool {
         self.cpus.is_empty()
-    }
-
-    /// Whether another CPU runs the space or keeps its root lazily; stale at once.
-    pub(crate) fn is_loaded_elsewhere(&self, here: CpuId) -> bool {
-        self.cpus.has_other_than(here)
     }
 
     /// Raises the count of edits that wait for their flush, before the first edit that takes rights away

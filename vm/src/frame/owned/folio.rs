@@ -102,15 +102,6 @@ pub struct Folio<'m, M: Machine, S: FolioSize = Order, I: Contents = Dirty> {
 pub type Frame<'m, M> = Folio<'m, M, Base, Dirty>;
 /// One frame, all of whose bytes are zero.
 pub type ZeroedFrame<'m, M> = Folio<'m, M, Base, Zeroed>;
-/// One frame, by what is known of its bytes.
-#[derive(Debug)]
-pub(crate) enum FrameAsItIs<'m, M: Machine> {
-    /// All are zero.
-    Zeroed(ZeroedFrame<'m, M>),
-    /// Nothing.
-    Dirty(Frame<'m, M>),
-}
-
 /// A folio, all of whose bytes are zero.
 pub type ZeroedFolio<'m, M> = Folio<'m, M, Order, Zeroed>;
 
@@ -238,17 +229,6 @@ impl<'m, M: Machine, S: FolioSize> Folio<'m, M, S> {
     pub unsafe fn from_pfn(memory: &'m Memory<'m, M>, pfn: Pfn, size: S) -> Self {
         memory.assert_taken(pfn, size.order());
         Self::new(memory, pfn, size)
-    }
-}
-
-impl<'m, M: Machine> Frame<'m, M> {
-    /// The frame, zeroed now.
-    #[inline]
-    pub(crate) fn into_zeroed(self) -> ZeroedFrame<'m, M> {
-        let (memory, pfn, size) = self.into_parts();
-        // SAFETY: the value owned the frame, and no borrow of its bytes exists.
-        unsafe { memory.machine().zero(pfn, Order::BASE) };
-        ZeroedFrame::new(memory, pfn, size)
     }
 }
 

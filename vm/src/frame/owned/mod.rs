@@ -45,7 +45,6 @@ mod unhooked;
 mod unhooked_lists;
 
 pub(crate) use flushed::{Flushed, IfShared};
-pub(crate) use folio::FrameAsItIs;
 pub use folio::{Base, Contents, Dirty, Folio, FolioSize, Frame, Zeroed, ZeroedFolio, ZeroedFrame};
 pub(crate) use frame_ref::UserFrame;
 pub use frame_ref::{FrameRef, PinnedFrame};

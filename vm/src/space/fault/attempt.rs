@@ -10,7 +10,7 @@
 use super::confirm::Questions;
 use super::decide::{Decision, FaultInputs, Goal, decide};
 use super::prepared::Prepared;
-pub use super::proof::{Locked, Proof, Speculated, VmaLocked, ZeroingUnderLock};
+pub use super::proof::{Locked, Proof, Speculated, VmaLocked};
 use super::source::Source;
 use super::{Fallback, Fault, Faults};
 use crate::frame::Base;
@@ -53,11 +53,6 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
             Ok(()) => Ok(()),
             Err(NotShort::GaveUp(reason)) => Err(reason),
             Err(NotShort::Unusual) => {
-                // Other kinds of memory zero before the lock: the stores drain while all is looked up again.
-                let is_late = P::ZEROES_UNDER_LOCK && fault.access == Access::Write;
-                if is_late && prepared.lacks_frame() && !self.space.entries.fork.allocates_late() {
-                    prepared.allocate_early();
-                }
                 self.attempt_any(fault, (fault.access.needs(), Goal::Access), proof, prepared)
             }
         }
@@ -98,11 +93,7 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
                     if decision == Decision::MapFrame && !vm.mthp.is_never() {
                         return Err(NotShort::Unusual);
                     }
-                    if P::ZEROES_UNDER_LOCK {
-                        prepared.allocate_to_zero_late()?;
-                    } else {
-                        prepared.allocate_frame()?;
-                    }
+                    prepared.allocate_frame()?;
                 }
             }
             Decision::AllowWrite(_) => prepared.for_copy(vma, page, found)?,
@@ -120,9 +111,6 @@ impl<'v, M: Machine> Faults<'_, 'v, M> {
         }
         drop(held);
         drop(reading);
-        if P::ZEROES_UNDER_LOCK {
-            prepared.zero_under_lock(&confirmed);
-        }
         confirmed.apply(decision, prepared)?;
         if M::Format::REMEMBERS_REFUSALS
             && let Decision::Allow(_) | Decision::AllowWrite(_) = decision

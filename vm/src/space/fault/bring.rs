@@ -73,7 +73,7 @@ impl<'v, M: Machine> Entries<'v, M> {
         let fill = match want {
             Want::Folio(owner, orders) => self.bring_folio(owner, orders, prepared),
             // Allocated by `wait_for_memory`; brought by `bring_page` and `bring_store`.
-            Want::Blank | Want::Zeros | Want::Page(..) | Want::Store(..) => return,
+            Want::Blank | Want::Page(..) | Want::Store(..) => return,
             Want::HugeZero => {
                 let kind = kind_of::<M::Format>(vm.zero_page).ok_or(NoHugeZero);
                 let taken = kind.and_then(|kind| self.table.take_huge_zero(kind, Some(Priority::Normal)));

@@ -76,12 +76,7 @@ impl<'a, 's, 'v: 'a, M: Machine, P: Proof<M>> FaultContext<'a, 's, 'v, M, P> {
         prepared: &mut Prepared<'v, M>,
     ) -> Result<Confirmed<'s, 'v, M>, Fallback> {
         let Self { space, page, reading, .. } = *self;
-        let locked = if P::ZEROES_UNDER_LOCK && S::IS_BASE {
-            entry.table.lock_or(|| prepared.zero_before_waiting(page))
-        } else {
-            entry.table.lock()
-        };
-        let table = locked.ok_or(Fallback::PmdChanged)?;
+        let table = entry.table.lock().ok_or(Fallback::PmdChanged)?;
         let is_seen = if S::IS_BASE {
             table.read(entry.slot) == entry.word
         } else {

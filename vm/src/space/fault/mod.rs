@@ -13,8 +13,6 @@
 //! | `around` | pages that a load maps besides its own |
 //! | `decide` | how to change the entry: a pure function |
 //! | `prepared` | what is prepared before the lock, and kept from attempt to attempt |
-//! | `waited` | whether a frame is zeroed before the table's lock, or under it |
-//! | `way` | the path of a space's faults, and whether CPUs share it |
 //! | `wants` | what an attempt asks of that: a want, and what it takes |
 //! | `bring` | what is waited for, with no lock held |
 //! | `confirm` | the questions of an edit, under the table's lock |
@@ -46,9 +44,7 @@ mod source;
 mod store;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod waited;
 mod wants;
-mod way;
 
 pub use result::{Fallback, FaultError, Outcome};
 
@@ -60,12 +56,8 @@ use crate::units::{Access, VirtAddr, Vpn, VpnRange};
 use crate::vma::{ThpDisable, Vma};
 
 use attempt::unless_replaced;
-pub(super) use attempt::{Locked, Proof, Speculated, VmaLocked, ZeroingUnderLock};
+pub(super) use attempt::{Locked, Proof, Speculated, VmaLocked};
 pub(super) use prepared::Prepared;
-pub(super) use waited::WaitedTables;
-pub(super) use way::FaultWay;
-pub use way::Path;
-use way::Way;
 
 /// A page fault, as the hardware reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +68,43 @@ pub struct Fault {
     /// x86-64 reports it again, as a load: Linux asks there for any right, maps the page, and refuses the
     /// fetch when the processor tries again and says that the page is present.
     pub access: Access,
+}
+
+/// The path that faults of a space take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Path {
+    /// Speculate, and take the lock where that gives up.
+    #[default]
+    Speculative,
+    /// Always read-lock the space.
+    Locked,
+    /// Hold the mapping's record, as Linux does, and take the space's lock where that is refused: a
+    /// yardstick.
+    VmaLock,
+}
+
+impl Path {
+    /// All of them.
+    pub const ALL: [Path; 3] = [Path::Speculative, Path::VmaLock, Path::Locked];
+
+    /// The name in tables, in JSON and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Path::Speculative => "speculative",
+            Path::VmaLock => "vma-lock",
+            Path::Locked => "locked",
+        }
+    }
+
+    /// How a fault ends that does not fall back.
+    #[cfg(all(test, not(loom)))]
+    pub(in crate::space) const fn outcome(self) -> Outcome {
+        match self {
+            Path::Speculative => Outcome::Speculated,
+            Path::VmaLock => Outcome::VmaLocked,
+            Path::Locked => Outcome::Locked,
+        }
+    }
 }
 
 impl<'v, M: Machine> AddressSpace<'v, M> {
@@ -127,22 +156,21 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
     /// attempts inlined.
     #[inline(never)]
     fn resolve(self, fault: Fault) -> Result<Outcome, FaultError> {
-        let way = self.space.way.read();
-        let Some(path) = way.of_one_cpu() else { return self.resolve_otherwise(fault, way) };
         let vm = self.space.vm;
         let mut prepared = Prepared::new(vm);
         // What is zeroed early is zeroed for nothing where a frame is copied, or a folio installed.
         if fault.access == Access::Write && !self.space.entries.fork.allocates_late() {
             prepared.allocate_early();
         }
-        let (outcome, first) = if path == Path::Locked {
-            vm.count(Counter::PgFault);
-            match self.attempt_locked(fault, &mut prepared, false) {
-                Ok(()) => return Ok(Outcome::Locked),
-                Err(reason) => (Outcome::Locked, Some(reason)),
+        let (outcome, first) = match self.space.path {
+            Path::Locked => {
+                vm.count(Counter::PgFault);
+                match self.attempt_locked(fault, &mut prepared, false) {
+                    Ok(()) => return Ok(Outcome::Locked),
+                    Err(reason) => (Outcome::Locked, Some(reason)),
+                }
             }
-        } else {
-            match self.without_lock(fault, &Speculated, &mut prepared) {
+            Path::Speculative => match self.without_lock(fault, &Speculated, &mut prepared) {
                 Ok(()) => {
                     if mutant!("fault.not-counted") {
                         vm.count(Counter::SpeculativePgFault);
@@ -156,59 +184,26 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
                     vm.count(Counter::PgFault);
                     (Outcome::FellBack(reason), None)
                 }
-            }
+            },
+            Path::VmaLock => return self.resolve_with_vma_lock(fault, prepared),
         };
         self.go_on_locked(outcome, fault, &mut prepared, first)
     }
 
-    /// As [`resolve`](Self::resolve), in a space that several CPUs run, or by the yardstick. The frame of a
-    /// store is zeroed under the lock of the table, or first where other CPUs want that; see [`waited`].
+    /// As [`resolve`](Self::resolve), with the mapping's record held. By value, so that what is prepared lies
+    /// in memory only here; cold, so that the other paths are not the slower for it.
+    #[cold]
     #[inline(never)]
-    fn resolve_otherwise(self, fault: Fault, way: Way) -> Result<Outcome, FaultError> {
-        let (space, page) = (self.space, fault.addr.vpn());
-        let mut prepared = Prepared::new(space.vm);
-        if fault.access == Access::Write
-            && (!way.is_shared() || space.vm.waited_tables.is_near(page))
-            && !space.entries.fork.allocates_late()
-        {
-            prepared.allocate_early();
-        }
-        let [speculated, held] = [
-            (Counter::SpeculativePgFault, Outcome::Speculated),
-            (Counter::VmaLockSuccess, Outcome::VmaLocked),
-        ];
-        match way.path() {
-            Path::Locked => {
-                space.vm.count(Counter::PgFault);
-                let guard = self.read_lock_page(page, false);
-                let proof = ZeroingUnderLock(Locked::new(&guard));
-                let Err(reason) = self.attempt(fault, &proof, &mut prepared) else {
-                    return Ok(Outcome::Locked);
-                };
-                drop(guard);
-                self.go_on_locked(Outcome::Locked, fault, &mut prepared, Some(reason))
-            }
-            Path::Speculative => self.resolve_by(&ZeroingUnderLock(Speculated), speculated, fault, prepared),
-            Path::VmaLock => self.resolve_by(&ZeroingUnderLock(VmaLocked), held, fault, prepared),
-        }
-    }
-
-    /// As [`resolve`](Self::resolve), by this proof, without the space's lock; `done`: what is counted, and
-    /// how the fault ends, where that suffices. What is prepared comes by value, so that it lies in memory
-    /// only here; not inlined, so that the other paths are not the slower for it.
-    #[inline(never)]
-    fn resolve_by<P: Proof<M>>(
+    fn resolve_with_vma_lock(
         self,
-        proof: &P,
-        done: (Counter, Outcome),
         fault: Fault,
         mut prepared: Prepared<'v, M>,
     ) -> Result<Outcome, FaultError> {
-        match self.without_lock(fault, proof, &mut prepared) {
+        match self.without_lock(fault, &VmaLocked, &mut prepared) {
             Ok(()) => {
-                self.space.vm.counters.count_each([Counter::PgFault, done.0]);
+                self.space.vm.counters.count_each([Counter::PgFault, Counter::VmaLockSuccess]);
                 prepared.finish();
-                Ok(done.1)
+                Ok(Outcome::VmaLocked)
             }
             Err(reason) => {
                 self.space.vm.count(Counter::PgFault);
@@ -354,7 +349,7 @@ impl<'s, 'v, M: Machine> Faults<'s, 'v, M> {
     /// The path of the space's faults.
     #[inline(always)]
     pub(super) fn path(self) -> Path {
-        self.space.way.path()
+        self.space.path
     }
 }
 

@@ -14,10 +14,7 @@
 //! [`wants`](super::wants).
 
 use super::Fallback;
-use super::confirm::Confirmed;
-use crate::frame::{
-    AllocRequest, AnonKey, FolioFrames, Frame, FrameAsItIs, FramePlacement, FrameRef, MappedFrame,
-};
+use crate::frame::{AllocRequest, AnonKey, FolioFrames, Frame, FramePlacement, FrameRef, MappedFrame};
 use crate::frame::{
     HugetlbCopy, HugetlbFolio, HugetlbTake, PageFill, Priority, TableFrame, ZeroedFolio, ZeroedFrame,
 };
@@ -60,8 +57,6 @@ pub(super) enum Want {
     Folio(Owner, OrderSet),
     /// A frame to copy into.
     Blank,
-    /// A frame to zero: allocated by the attempt itself.
-    Zeros,
     /// The huge zero page, or the table of zeros, for the space.
     HugeZero,
     /// A hugetlb folio, by this right.
@@ -89,8 +84,6 @@ pub(super) enum Fill<'v, M: Machine> {
     Own(ZeroedFolio<'v, M>),
     /// A frame that is copied into under the lock.
     Blank(Frame<'v, M>),
-    /// A frame that is zeroed under the lock.
-    ToZero(Frame<'v, M>),
     /// A hugetlb folio of the space's own.
     Hugetlb(HugetlbFolio<'v, M>),
     /// A copy of a hugetlb folio.
@@ -109,9 +102,6 @@ pub(super) enum Fill<'v, M: Machine> {
     Elsewhere,
 }
 
-/// Pages among which a fault that zeroes under the lock looks once whether another CPU waits.
-const LOOK_EVERY: usize = 8;
-
 /// Attempts run in a read section and never wait, so they leave the last frames to callers that may.
 const AT_ONCE: Priority = Priority::NoWait;
 
@@ -122,9 +112,10 @@ impl<'v, M: Machine> Prepared<'v, M> {
         Self { vm, placement: FramePlacement::Local, frame: None, table: None, slow: Slow::Nothing }
     }
 
-    /// Allocates and zeroes the frame first, which most write faults need. A frame that is not needed is
-    /// freed as zeroed, and the next fault gets it as it is.
-    #[inline(always)]
+    /// Allocates and zeroes the frame first, which most write faults need: the stores drain while the mapping
+    /// is looked up and the table walked, where the first locked instruction would otherwise wait for all of
+    /// them. A frame that is not needed is freed as zeroed, and the next fault gets it as it is.
+    #[inline]
     pub fn allocate_early(&mut self) {
         self.frame = self.vm.memory.alloc_zeroed(AT_ONCE);
     }
@@ -163,7 +154,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
         match self.slow {
             Slow::Ready(_, Fill::Blank(_)) => self.slow = Slow::Wanted(Want::Blank),
-            Slow::Ready(_, Fill::Own(_) | Fill::ToZero(_) | Fill::Hugetlb(_) | Fill::HugetlbCopy(_)) => {
+            Slow::Ready(_, Fill::Own(_) | Fill::Hugetlb(_) | Fill::HugetlbCopy(_)) => {
                 self.slow = Slow::Nothing
             }
             _ => {}
@@ -205,60 +196,6 @@ impl<'v, M: Machine> Prepared<'v, M> {
     #[inline(always)]
     pub fn take_frame(&mut self, key: AnonKey) -> Option<MappedFrame<'v, M>> {
         self.frame.take().map(|frame| frame.into_mapped_at(key))
-    }
-
-    /// Zeroes the frame that was [prepared so](Self::allocate_to_zero_late), if there is one, under the lock
-    /// of its table. Where another CPU waits meanwhile, this CPU zeroes first from now on.
-    #[inline(always)]
-    pub(super) fn zero_under_lock(&mut self, at: &Confirmed<'_, 'v, M>) {
-        // Once in some pages: the word costs a load, of a line that others want where they wait.
-        if self.zero_now() && at.slot.is_multiple_of(LOOK_EVERY) && at.table.is_contended() {
-            self.vm.waited_tables.note(at.page);
-        }
-    }
-
-    fn take_late(&mut self) -> Option<ZeroedFrame<'v, M>> {
-        match self.take_if(|fill| matches!(fill, Fill::ToZero(_)))? {
-            Fill::ToZero(frame) => Some(frame.into_zeroed()),
-            _ => None,
-        }
-    }
-
-    /// Allocates a frame, unless one is prepared, that is [zeroed under the lock](Self::zero_under_lock) of
-    /// the table, or [before that is waited for](Self::zero_before_waiting).
-    ///
-    /// # Errors
-    /// [`Fallback::NoMemory`].
-    #[inline(never)]
-    pub fn allocate_to_zero_late(&mut self) -> Result<(), Fallback> {
-        if self.placement != FramePlacement::Local {
-            return self.allocate_frame();
-        }
-        if matches!(self.slow, Slow::Ready(_, Fill::ToZero(_))) {
-            return Ok(());
-        }
-        match FrameAsItIs::alloc(&self.vm.memory, AT_ONCE).ok_or(Fallback::NoMemory)? {
-            FrameAsItIs::Zeroed(frame) => self.frame = Some(frame),
-            FrameAsItIs::Dirty(frame) => self.found(Want::Zeros, Fill::ToZero(frame)),
-        }
-        Ok(())
-    }
-
-    /// Zeroes the frame that was to be zeroed under the lock, which another CPU has: this one zeroes first
-    /// from now on.
-    #[cold]
-    pub fn zero_before_waiting(&mut self, page: Vpn) {
-        self.vm.waited_tables.note(page);
-        self.zero_now();
-    }
-
-    /// Whether there was one.
-    fn zero_now(&mut self) -> bool {
-        let is_late = self.frame.is_none();
-        if is_late {
-            self.frame = self.take_late();
-        }
-        is_late
     }
 
     /// Takes the empty table.

@@ -22,8 +22,6 @@ use crate::vma::{Vma, VmaHold, same_for_fault};
 pub trait Proof<M: Machine> {
     /// What an attempt holds of the mapping that it has found.
     type Hold<'g>;
-    /// Whether a frame is zeroed under the lock of the table.
-    const ZEROES_UNDER_LOCK: bool = false;
 
     /// Takes hold of the mapping that was found. `None` where that is refused.
     fn hold<'g>(&self, vma: &'g Vma<M::Cpu>, reading: &'g ReadGuard<'_, M::Cpu>) -> Option<Self::Hold<'g>>;
@@ -59,32 +57,6 @@ pub struct Speculated;
 /// The mapping's record is held by a reader, in a read section.
 #[derive(Debug)]
 pub struct VmaLocked;
-
-/// Another proof, by which an attempt zeroes its frame under the lock of the table; see
-/// [`waited`](super::waited).
-#[derive(Debug)]
-pub struct ZeroingUnderLock<P>(pub P);
-
-impl<M: Machine, P: Proof<M>> Proof<M> for ZeroingUnderLock<P> {
-    type Hold<'g> = P::Hold<'g>;
-    const ZEROES_UNDER_LOCK: bool = true;
-
-    #[inline(always)]
-    fn hold<'g>(&self, vma: &'g Vma<M::Cpu>, reading: &'g ReadGuard<'_, M::Cpu>) -> Option<Self::Hold<'g>> {
-        self.0.hold(vma, reading)
-    }
-
-    #[inline(always)]
-    fn confirm<'g>(
-        &self,
-        space: &'g AddressSpace<'_, M>,
-        vma: &'g Vma<M::Cpu>,
-        page: Vpn,
-        reading: &'g ReadGuard<'_, M::Cpu>,
-    ) -> Option<&'g Vma<M::Cpu>> {
-        self.0.confirm(space, vma, page, reading)
-    }
-}
 
 impl<M: Machine> Proof<M> for Locked<'_> {
     type Hold<'g> = ();

@@ -101,14 +101,6 @@ impl<'v, M: Machine> Prepared<'v, M> {
         }
     }
 
-    /// Takes what is prepared, if it is such.
-    pub(super) fn take_if(&mut self, is_it: impl FnOnce(&Fill<'v, M>) -> bool) -> Option<Fill<'v, M>> {
-        match &self.slow {
-            Slow::Ready(_, fill) if is_it(fill) => self.take(),
-            _ => None,
-        }
-    }
-
     /// What is counted where one leaf maps what is prepared.
     pub(super) fn counted(&self) -> Option<[Counter; 2]> {
         match &self.slow {
@@ -130,7 +122,7 @@ impl<'v, M: Machine> Prepared<'v, M> {
             Fill::Hugetlb(folio) => Some(folio.into_mapped_at(key)),
             Fill::Object(frame) => frame.map_folio().ok(),
             Fill::ObjectFrames(frames) => frames.into_mapped(),
-            Fill::Found(_) | Fill::Mapped(_) | Fill::ToZero(_) => None,
+            Fill::Found(_) | Fill::Mapped(_) => None,
             Fill::Blank(_) | Fill::HugetlbCopy(_) | Fill::Page(_) | Fill::Elsewhere => None,
         }
     }

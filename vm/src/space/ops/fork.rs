@@ -49,7 +49,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     /// because they lie in two mappings, or there was a reference to them.
     pub fn fork(&self) -> Result<Self, Error> {
         // Before the lock, so dropped after it: two spaces' locks are never held together.
-        let child = AddressSpace::below(self.vm, self.mappings.layout, self.way.path(), Some(&self.node))?;
+        let child = AddressSpace::below(self.vm, self.mappings.layout, self.path, Some(&self.node))?;
         #[cfg(loom)]
         crate::sync::forget_value(&child);
         let Self { mappings, entries, .. } = self;

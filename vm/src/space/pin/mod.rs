@@ -84,7 +84,7 @@ impl<'v, M: Machine> AddressSpace<'v, M> {
     where
         B: PinBuffer<'v, M>,
     {
-        let is_fast = self.way.path() != Path::Locked;
+        let is_fast = self.path != Path::Locked;
         self.pins().pin_each(addr, access, limit, buffer, is_fast)
     }
 

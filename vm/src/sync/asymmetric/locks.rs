@@ -80,28 +80,6 @@ impl<C: Cpu> AsymmetricLocks<C> {
         self.lock_slow((this_cpu, owner), lock, rank, machine, preempt_off)
     }
 
-    /// As [`lock`](Self::lock). Where the lock is taken by its word, and is held, `before_waiting` is called
-    /// once, preemption off.
-    ///
-    /// # Panics
-    /// As there.
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn lock_or<'a, M: Machine<Cpu = C>>(
-        &'a self,
-        lock: &'a RawSpinLock<C>,
-        rank: Rank,
-        machine: &M,
-        before_waiting: impl FnOnce(),
-    ) -> RawGuard<'a, C> {
-        // Acquire: as in `lock`.
-        if self.owner.load(Acquire) != UNOWNED {
-            return self.lock(lock, rank, machine);
-        }
-        lockdep::acquire::<C>(rank);
-        lock.acquire_or(rank, PreemptGuard::new(), before_waiting)
-    }
-
     /// Waits for `lock`, which is one of the set, while `above`, another one of it, is held.
     ///
     /// # Panics

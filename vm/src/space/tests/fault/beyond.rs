@@ -31,7 +31,7 @@ fn an_access_beyond_the_end_of_an_object_is_a_bus_error() {
             assert_eq!(fault(space, page + 3, access), Err(FaultError::Beyond));
         }
         assert_eq!(leaf(space, page + 2), None);
-        let faults = if space.way.path() == Path::Speculative { 4 } else { 0 };
+        let faults = if space.path == Path::Speculative { 4 } else { 0 };
         assert_eq!(vm.totals().get(Counter::SpfBeyond), faults);
         // Rights are asked first.
         space.protect(at(page), 4 * PAGE, VmaFlags::READ).unwrap();

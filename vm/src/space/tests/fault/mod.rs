@@ -9,7 +9,6 @@ mod pager;
 mod pager_waits;
 mod pool;
 mod shared_huge;
-mod shared_space;
 mod sizes;
 mod sizes_lack;
 mod zero;

@@ -115,7 +115,7 @@ fn a_space_without_memory_for_its_node_is_refused_and_leaves_nothing() {
         for nth in 1..3 {
             vm.trim();
             vm.memory().plan_mishaps_from(nth);
-            let made = crate::space::AddressSpace::new(vm, *first.layout(), first.way.path());
+            let made = crate::space::AddressSpace::new(vm, *first.layout(), first.path);
             let forked = first.fork();
             vm.memory().plan_mishap(0);
             assert_eq!((made.err(), forked.err()), (Some(Error::NoMemory), Some(Error::NoMemory)));
