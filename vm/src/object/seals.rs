@@ -28,25 +28,48 @@ impl Seals {
     pub(crate) const NO_WRITE: Self = Self::WRITE.union(Self::FUTURE_WRITE);
 }
 
+/// Added to an object's word for each call that looks whether it may be sealed against writing. Until all
+/// have looked it is sealed so, but does not say it.
+const LOOKING: u32 = 1 << 16;
+const SEALS: u32 = LOOKING - 1;
+
 impl<C: Cpu> Object<C> {
     /// Its seals; others may be added at once.
     pub(crate) fn seals(&self) -> Seals {
         // Acquire: pairs with `change_seals`.
-        Seals::from_bits_retain(self.seals.load(Acquire))
+        Seals::from_bits_retain(self.seals.load(Acquire) & SEALS)
     }
 
-    /// Whether it has any of these seals.
+    /// Whether it has any of these seals, or is about to have it.
     pub(crate) fn is_sealed(&self, seals: Seals) -> bool {
-        self.seals().intersects(seals)
+        // Acquire: as in `seals`.
+        let word = self.seals.load(Acquire);
+        let looking = if word >= LOOKING { Seals::WRITE } else { Seals::empty() };
+        (Seals::from_bits_retain(word & SEALS) | looking).intersects(seals)
     }
 
-    /// Adds seals, and takes some away that this caller has added. Returns those before.
-    pub(crate) fn change_seals(&self, added: Seals, taken: Seals) -> Seals {
+    /// Begins to look whether it may be sealed against writing: mappings to come are refused until
+    /// [`end_look`](Self::end_look). `false`, and nothing has begun, under [`Seals::SEAL`], and where as many
+    /// calls look as can be counted.
+    pub(crate) fn begin_look(&self) -> bool {
+        self.change_seals(|word| word.checked_add(LOOKING).filter(|word| word & Seals::SEAL.bits() == 0))
+    }
+
+    /// Ends what [`begin_look`](Self::begin_look) has begun.
+    pub(crate) fn end_look(&self) {
+        self.change_seals(|word| word.checked_sub(LOOKING));
+    }
+
+    /// Adds seals. `false` under [`Seals::SEAL`].
+    pub(crate) fn add_seals(&self, seals: Seals) -> bool {
+        self.change_seals(|word| (word & Seals::SEAL.bits() == 0).then_some(word | seals.bits()))
+    }
+
+    fn change_seals(&self, change: impl FnOnce(u32) -> Option<u32>) -> bool {
         // A mapping that is counted later sees them.
         let _counts = self.counts.lock();
-        let before = Seals::from_bits_retain(self.seals.load(Relaxed));
-        // Release: pairs with `seals`.
-        self.seals.store(((before - taken) | added).bits(), Release);
-        before
+        let changed = change(self.seals.load(Relaxed));
+        // Release: pairs with `seals` and `is_sealed`.
+        changed.inspect(|&word| self.seals.store(word, Release)).is_some()
     }
 }

@@ -1,12 +1,13 @@
 //! Seals of an object.
 //!
 //! ```text
-//!   seal    the seal is set ─► each view: is a mapping there that may be written?   busy: the seal goes
-//! again mmap    the object's pages are counted, in a view ─► sealed? refused
+//!   seal    mappings to come are refused ─► each view: may a mapping there be written? ─► sealed, or busy
+//!   mmap    the object's pages are counted, in a view ─► sealed, or looked at? refused
 //! ```
 //!
-//! Both lock the object in between: a mapping whose pages are counted before the seal is looked at by the
-//! walk, which waits for its space's lock, and so for its being there; one that comes later sees the seal.
+//! Both lock the object in between: a mapping whose pages are counted before is looked at by the walk, which
+//! waits for its space's lock, and so for its being there; one that comes later is refused. A seal that
+//! another call may take back is none yet: each looks for itself.
 
 use crate::machine::Machine;
 use crate::object::{Seals, ViewPlace};
@@ -26,7 +27,7 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
     ///
     /// Called with no lock held and outside any read section, by a caller that may have to end a space. Locks
     /// one range of one space at a time, to read. Stores of a device, to pages that are pinned still, are not
-    /// looked for.
+    /// looked for, and a call that has begun to write to the object may go on.
     ///
     /// # Errors
     /// [`Error::Invalid`] for unknown seals; [`Error::NotPermitted`] under [`Seals::SEAL`]; [`Error::Busy`]
@@ -40,26 +41,48 @@ impl<'v, M: Machine> ObjectHandle<'v, M> {
             return Err(Error::Invalid);
         }
         let (vm, object) = (self.vm, self.id());
-        let change = |added, taken| {
-            let reading = vm.read();
-            vm.object(object, &reading).map_or(Seals::SEAL, |object| object.change_seals(added, taken))
-        };
         if self.seals().contains(Seals::SEAL) {
             return Err(Error::NotPermitted);
         }
-        if seals.contains(Seals::WRITE) && !self.seals().contains(Seals::WRITE) {
-            change(Seals::WRITE, Seals::empty());
+        let mut looking = None;
+        if seals.contains(Seals::WRITE) {
+            looking = Some(Looking::new(self).ok_or(Error::NotPermitted)?);
             let mut is_writable = false;
             let reach = vm.visit_views(object, &(0..u64::MAX), hold, |space, place, pages| {
                 is_writable |= space.may_write_object((object, place), pages);
             });
             if (is_writable || reach.missing > 0) && !mutant!("seals.writable-mapping-ignored") {
-                change(Seals::empty(), Seals::WRITE);
                 return Err(Error::Busy);
             }
         }
-        change(seals, Seals::empty());
-        Ok(())
+        let reading = vm.read();
+        let is_added = vm.object(object, &reading).is_some_and(|object| object.add_seals(seals));
+        drop(reading);
+        drop(looking);
+        if is_added { Ok(()) } else { Err(Error::NotPermitted) }
+    }
+}
+
+/// A call that looks whether an object may be sealed against writing, until this is dropped.
+struct Looking<'a, 'v, M: Machine> {
+    handle: &'a ObjectHandle<'v, M>,
+}
+
+impl<'a, 'v, M: Machine> Looking<'a, 'v, M> {
+    /// `None` where the object takes no seals any more.
+    fn new(handle: &'a ObjectHandle<'v, M>) -> Option<Self> {
+        let reading = handle.vm.read();
+        let has_begun = handle.vm.object(handle.id(), &reading).is_some_and(|object| object.begin_look());
+        has_begun.then_some(Self { handle })
+    }
+}
+
+impl<M: Machine> Drop for Looking<'_, '_, M> {
+    fn drop(&mut self) {
+        let vm = self.handle.vm;
+        if let Some(object) = vm.object(self.handle.id(), &vm.read()) {
+            object.end_look();
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use crate::space::tests::world::object::{
 };
 use crate::space::*;
 use crate::vma::VmaFlags;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn seal(object: &Object<'_>, seals: Seals, spaces: &[&Space<'_>]) -> Result<(), Error> {
     object.add_seals(seals, |id| spaces.iter().copied().find(|space| space.id() == id))
@@ -78,5 +80,36 @@ fn a_seal_against_future_writing_leaves_the_mappings_that_are_there() {
         assert_eq!(space.map(&more), Err(Error::NotPermitted));
         map(&space, &object, (80, 4), Sharing::Private);
         assert_eq!(seal(&object, Seals::from_bits_retain(1 << 20), &[&space]), Err(Error::Invalid));
+    });
+}
+
+/// A seal that the first call may take back is none for the second, and a panic takes it back too.
+#[test]
+fn a_seal_beside_one_that_is_refused_is_refused_for_itself() {
+    in_each(|vm, space| {
+        let object = map_both(vm, &space, 4);
+        let more = request(40, 1, Sharing::Shared).backed_by(object.at_page(0));
+        let inner = Cell::new(None);
+        let outer = object.add_seals(Seals::WRITE, |_| {
+            inner.set(Some((seal(&object, Seals::WRITE, &[&space]), object.seals(), space.map(&more))));
+            Some(&space)
+        });
+        let is_busy = Err(Error::Busy);
+        assert_eq!(outer, is_busy);
+        assert_eq!(inner.take(), Some((is_busy, Seals::empty(), Err(Error::NotPermitted))));
+        let unwinds = catch_unwind(AssertUnwindSafe(|| {
+            object.add_seals(Seals::WRITE, |_| -> Option<&Space<'_>> { panic!("no spaces are known") })
+        }));
+        assert!(unwinds.is_err());
+        space.map(&more).unwrap();
+        // A seal against seals that comes meanwhile.
+        space.unmap(at(SHARED), 4 * PAGE).unwrap();
+        space.unmap(at(40), PAGE).unwrap();
+        let late = object.add_seals(Seals::WRITE, |_| {
+            seal(&object, Seals::SEAL, &[]).unwrap();
+            Some(&space)
+        });
+        assert_eq!((late, object.seals()), (Err(Error::NotPermitted), Seals::SEAL));
+        space.map(&more).unwrap();
     });
 }
