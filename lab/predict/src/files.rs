@@ -119,16 +119,7 @@ impl Workload for OwnFiles {
         let mut done = Operations::default();
         for round in 0..ROUNDS {
             let pages = (0..PAGES).map(|page| VirtAddr(start.0 + page * PAGE));
-            let running = on.space.activate(None);
-            meet();
-            match round {
-                0 => pages.for_each(|page| on.write(page)),
-                _ => measured(|| pages.for_each(|page| done.operation(|done| done.fault(|| on.write(page))))),
-            }
-            meet();
-            // Frames are given back where no CPU runs the space: no flush disturbs what is measured.
-            drop(running);
-            meet();
+            on.write_together(pages, round > 0, &mut done);
             if self.between == Between::Written {
                 let find = |id| (on.space.id() == id).then_some(on.space);
                 let written = file.write_back(0, PAGES * PAGE, find).expect("the disk takes it");

@@ -3,11 +3,11 @@
 use crate::linux::Way;
 use crate::sample::Operations;
 use crate::system::{self, Space, System, Workload};
-use crate::workload::Named;
+use crate::workload::{Named, Word};
 use interleaf::space::Path;
 use interleaf::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use interleaf_lab::error::Failure;
-use interleaf_lab::machine::sim::{Ps, Setting, Sim, measured, meet, pass};
+use interleaf_lab::machine::sim::{Ps, Setting, measured, meet, pass};
 use interleaf_lab::show::table::number;
 use serde::Serialize;
 
@@ -59,10 +59,6 @@ struct BareLine {
     /// How long the work after each takes, with the write itself.
     between: Ps,
 }
-
-/// A word on a line of its own.
-#[repr(align(128))]
-struct Word(AtomicU64<Sim>);
 
 impl Workload for BareLine {
     type Shared<'v> = Box<Word>;

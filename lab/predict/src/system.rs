@@ -8,7 +8,7 @@ use interleaf::space::{AddressSpace, Fault, Layout, Path, Vm, VmOptions};
 use interleaf::table::format::X86_64;
 use interleaf::units::{Access, CpuId, VirtAddr};
 use interleaf_lab::error::Failure;
-use interleaf_lab::machine::sim::{self, NodeMachine, Program, Setting, Sim, Stage};
+use interleaf_lab::machine::sim::{self, NodeMachine, Program, Setting, Sim, Stage, measured, meet};
 use interleaf_lab::machine::soft::{FaultHandler, Signal, SoftMachine};
 use interleaf_lab::machine::watch::Names;
 use std::cell::RefCell;
@@ -72,6 +72,26 @@ impl System<'_, '_> {
     /// A load of the first word of a page, with the fault that it takes.
     pub fn read(&self, page: VirtAddr) {
         self.space.vm().machine().read_u64(page, self).expect("it is mapped");
+    }
+
+    /// Stores to these pages while all CPUs run their spaces; counted in `done` where that is wanted. No CPU
+    /// runs a space afterwards: where frames are given back then, no flush disturbs what is measured.
+    pub fn write_together(
+        &self,
+        pages: impl Iterator<Item = VirtAddr>,
+        is_measured: bool,
+        done: &mut Operations,
+    ) {
+        let running = self.space.activate(None);
+        meet();
+        if is_measured {
+            measured(|| pages.for_each(|page| done.operation(|done| done.fault(|| self.write(page)))));
+        } else {
+            pages.for_each(|page| self.write(page));
+        }
+        meet();
+        drop(running);
+        meet();
     }
 }
 

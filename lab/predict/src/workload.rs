@@ -274,16 +274,7 @@ impl Workload for Touch {
         for round in 0..ROUNDS {
             let first = if self.frames == Frames::OfTheZone { round * self.pages } else { 0 };
             let pages = (first..first + self.pages).map(page);
-            let running = on.space.activate(None);
-            meet();
-            match round {
-                0 => pages.for_each(|page| on.write(page)),
-                _ => measured(|| pages.for_each(|page| done.operation(|done| done.fault(|| on.write(page))))),
-            }
-            meet();
-            // Frames are given back where no CPU runs the space: no flush disturbs what is measured.
-            drop(running);
-            meet();
+            on.write_together(pages, round > 0, &mut done);
             if self.frames != Frames::OfTheZone {
                 let freed = self.pages * PAGE;
                 on.discard(|| on.space.advise(own, freed, Advice::DontNeed).expect("it is mapped"));
@@ -357,7 +348,7 @@ const OUTSIDE: Ps = 10;
 
 /// A word on a line of its own.
 #[repr(align(128))]
-struct Word(AtomicU64<Sim>);
+pub(crate) struct Word(pub AtomicU64<Sim>);
 
 impl Workload for Counter {
     type Shared<'v> = Box<Word>;

@@ -1,42 +1,17 @@
 //! Read-modify-writes of fork, reuse and copy on the records of the frames, counted.
 
-use interleaf::machine::AccessKind;
-use interleaf::space::{AddressSpace, Fault, Layout, MapRequest, Path, Vm};
+use super::records::{Machine, PAGE, PAGES, Space, addr, frames, updates};
+use interleaf::space::{Fault, Layout, MapRequest, Path, Vm};
 use interleaf::table::format::X86_64;
-use interleaf::units::{Access, CpuId, PAGE_SIZE, Pfn, VirtAddr};
+use interleaf::units::{Access, CpuId, VirtAddr};
+use interleaf_lab::machine::soft::MachineConfig;
 use interleaf_lab::machine::soft::boot_map;
-use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
-use interleaf_lab::machine::watch::{Footprint, Watch, footprint};
-use std::collections::BTreeSet;
-
-type Machine = SoftMachine<Watch, X86_64>;
-type Space<'v> = AddressSpace<'v, Machine>;
-
-/// Pages, of several tables.
-const PAGES: u64 = 1200;
-const PAGE: u64 = PAGE_SIZE as u64;
-
-fn addr(base: VirtAddr, nr: u64) -> VirtAddr {
-    VirtAddr(base.0 + nr * PAGE)
-}
+use interleaf_lab::machine::watch::footprint;
 
 fn write(space: &Space<'_>, base: VirtAddr) {
     for nr in 0..PAGES {
         space.fault(Fault { addr: addr(base, nr), access: Access::Write }).expect("mapped");
     }
-}
-
-fn frames(space: &Space<'_>, base: VirtAddr) -> Vec<Pfn> {
-    (0..PAGES).map(|nr| space.inspect().resident_frame(addr(base, nr).vpn()).expect("written").0).collect()
-}
-
-/// Read-modify-writes on the records of the frames, for each frame.
-fn updates(vm: &Vm<'_, Machine>, frames: &[Pfn], seen: &Footprint) -> f64 {
-    let record = |pfn: &Pfn| std::ptr::from_ref(vm.memory().meta(*pfn).expect("a frame")).addr();
-    let records: BTreeSet<usize> = frames.iter().map(record).collect();
-    let is_of_one = |at: usize| records.range(..=at).next_back().is_some_and(|start| at < start + 32);
-    let updates = seen.uses().filter(|used| used.kind == AccessKind::Update && is_of_one(used.addr));
-    updates.map(|used| used.count).sum::<u64>() as f64 / frames.len() as f64
 }
 
 /// Counts for each page, with a machine of its own.

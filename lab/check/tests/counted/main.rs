@@ -5,5 +5,6 @@ mod fork_lines;
 mod matrix;
 mod object_lines;
 mod pin_lines;
+mod records;
 mod walk_lines;
 mod walks;

@@ -1,23 +1,18 @@
 //! What faults, unmapping and truncation of objects cost, counted: read-modify-writes on the records of the
 //! frames, locks of tables, flushes.
 
+use super::records::{Machine, PAGE, PAGES, Space, addr, frames, updates};
 use interleaf::machine::AccessKind;
-use interleaf::space::{AddressSpace, Advice, Counter, Fault, Layout, MapRequest, ObjectHandle};
+use interleaf::space::{Advice, Counter, Fault, Layout, MapRequest, ObjectHandle};
 use interleaf::space::{Path, Sharing, Vm, VmOptions};
 use interleaf::table::format::X86_64;
-use interleaf::units::{Access, CpuId, PAGE_SIZE, Pfn, VirtAddr};
+use interleaf::units::{Access, CpuId, VirtAddr};
+use interleaf_lab::machine::soft::MachineConfig;
 use interleaf_lab::machine::soft::boot_map;
-use interleaf_lab::machine::soft::{MachineConfig, SoftMachine};
-use interleaf_lab::machine::watch::{Footprint, Names, Watch, footprint};
-use std::collections::BTreeSet;
+use interleaf_lab::machine::watch::{Names, footprint};
 
-type Machine = SoftMachine<Watch, X86_64>;
-type Space<'v> = AddressSpace<'v, Machine>;
 type Object<'v> = ObjectHandle<'v, Machine>;
 
-const PAGE: u64 = PAGE_SIZE as u64;
-/// Pages of the object, of several tables.
-const PAGES: u64 = 1200;
 /// Pages that a load maps where it maps those around it.
 const AROUND: u64 = 16;
 
@@ -47,27 +42,10 @@ fn map(space: &Space<'_>, object: &Object<'_>, sharing: Sharing) -> VirtAddr {
     space.map(&request.backed_by(object.at_page(0))).expect("room")
 }
 
-fn addr(base: VirtAddr, nr: u64) -> VirtAddr {
-    VirtAddr(base.0 + nr * PAGE)
-}
-
 fn fault(space: &Space<'_>, base: VirtAddr, access: Access) {
     for nr in 0..PAGES {
         space.fault(Fault { addr: addr(base, nr), access }).expect("mapped");
     }
-}
-
-fn frames(space: &Space<'_>, base: VirtAddr) -> Vec<Pfn> {
-    (0..PAGES).map(|nr| space.inspect().resident_frame(addr(base, nr).vpn()).expect("mapped").0).collect()
-}
-
-/// Read-modify-writes on the records of the frames, for each frame.
-fn updates(vm: &Vm<'_, Machine>, frames: &[Pfn], seen: &Footprint) -> f64 {
-    let record = |pfn: &Pfn| std::ptr::from_ref(vm.memory().meta(*pfn).expect("a frame")).addr();
-    let records: BTreeSet<usize> = frames.iter().map(record).collect();
-    let is_of_one = |at: usize| records.range(..=at).next_back().is_some_and(|start| at < start + 32);
-    let updates = seen.uses().filter(|used| used.kind == AccessKind::Update && is_of_one(used.addr));
-    updates.map(|used| used.count).sum::<u64>() as f64 / frames.len() as f64
 }
 
 #[test]
