@@ -13,7 +13,7 @@ use core::ops::Range;
 const MOST_PAGES: u64 = 512;
 
 impl<M: Machine> AddressSpace<'_, M> {
-    /// Asks the pagers of objects that a range shows for the pages that lack, the first 2 MiB of each mapping.
+    /// Asks the pagers of objects that a range shows for pages that lack: the first 2 MiB of each mapping.
     /// What is ready becomes the object's, and no page is mapped; what is not ready, the pager may begin.
     /// Other memory needs nothing. A lack of memory, and what a pager refuses, end the asking for a mapping;
     /// neither is an error.
